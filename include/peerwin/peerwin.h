@@ -1,0 +1,462 @@
+/*
+ * Copyright (c) 2026, the peerwin contributors.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * peerwin: the ranks of an MPI job share memory, and a put is a store.
+ *
+ * The order of this file is the order of use: status, context, peers, windows, transfers, halo types.
+ *
+ * Rules that hold for every call, and are not repeated at each:
+ *  - Sizes and offsets are bytes. Outputs come last, end in _out, and are written only on success.
+ *  - "Collective" means over the communicator given to peerwin_init: every rank calls, in the same order.
+ *    A failure of a collective call is collective too: every rank returns the same status, everything the
+ *    call did is undone on every rank, and peerwin_last_error() names the rank that failed first.
+ *    Only PEERWIN_ERR_TIMEOUT and PEERWIN_ERR_PEER_LOST may differ between ranks in the call in which they
+ *    happen; the next call on that object agrees.
+ *  - No call waits for ever: the deadline is peerwin_config.timeout_ms, and a dead peer of the same node ends
+ *    the wait at once. The one exception is named at peerwin_init.
+ *  - One thread at a time per context; a second one gets PEERWIN_ERR_STATE. Two contexts are independent.
+ *    peerwin_check, peerwin_abort, peerwin_strerror, peerwin_last_error and peerwin_version may be called by any
+ *    thread at any time.
+ *  - A process forked after peerwin_init may not use the context: every call returns PEERWIN_ERR_STATE.
+ *  - The library never calls MPI_Init, MPI_Finalize, exit or abort, prints nothing to stdout, and installs no
+ *    handlers. Its log goes to stderr (PEERWIN_LOG).
+ *  - Environment variables override the config; `peerwin-info --env` and the README list them.
+ */
+#ifndef PEERWIN_PEERWIN_H
+#define PEERWIN_PEERWIN_H
+
+/* The C++ bindings that MPI-2 had are not wanted here: they only bring warnings and one more library to link. */
+#ifndef OMPI_SKIP_MPICXX
+#define OMPI_SKIP_MPICXX 1
+#endif
+#ifndef MPICH_SKIP_MPICXX
+#define MPICH_SKIP_MPICXX 1
+#endif
+#include <mpi.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "peerwin/version.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define PEERWIN_API __attribute__((visibility("default")))
+#define PEERWIN_MUST_USE __attribute__((warn_unused_result))
+#else
+#define PEERWIN_API
+#define PEERWIN_MUST_USE
+#endif
+
+/* ------------------------------------------------------------------------------------------------ status */
+
+/**
+ * Every status, as X(name, number, text), grouped by what is broken and so by what to do next:
+ *   1-9    your mistake; nothing changed
+ *   10-19  not to be had here; nothing changed
+ *   20     nothing changed; repeat the call to go on with the same wait
+ *   30-39  the object can only be destroyed
+ *   40-49  a native call failed; peerwin_last_error() has its name and code
+ */
+#define PEERWIN_STATUS_MAP(X)                                        \
+    X(OK, 0, "success")                                              \
+    X(ERR_ARG, 1, "invalid argument")                                \
+    X(ERR_RANGE, 2, "outside the segment")                           \
+    X(ERR_STATE, 3, "not allowed in this state")                     \
+    X(ERR_MISMATCH, 4, "the ranks disagree")                         \
+    X(ERR_UNSUPPORTED, 10, "not supported here")                     \
+    X(ERR_UNREACHABLE, 11, "no path to that rank")                   \
+    X(ERR_PERMISSION, 12, "permission denied")                       \
+    X(ERR_NO_MEMORY, 13, "out of memory or another resource")        \
+    X(ERR_TIMEOUT, 20, "the deadline passed")                        \
+    X(ERR_PEER_LOST, 30, "a peer process is gone")                   \
+    X(ERR_CONTEXT_LOST, 31, "the CUDA context is lost")              \
+    X(ERR_STALE, 32, "the object has been replaced")                 \
+    X(ERR_ABORTED, 33, "the context was aborted")                    \
+    X(ERR_CUDA, 40, "a CUDA call failed")                            \
+    X(ERR_MPI, 41, "an MPI call failed")                             \
+    X(ERR_SYSTEM, 42, "a system call failed")                        \
+    X(ERR_INTERNAL, 43, "internal error")
+
+/** PEERWIN_OK = 0, PEERWIN_ERR_ARG = 1, ... as listed in PEERWIN_STATUS_MAP. */
+typedef enum {
+#define PEERWIN_STATUS_ENTRY(name, number, text) PEERWIN_##name = number,
+    PEERWIN_STATUS_MAP(PEERWIN_STATUS_ENTRY)
+#undef PEERWIN_STATUS_ENTRY
+} peerwin_status;
+
+/** The text of a status, "invalid argument" for example; never NULL, static storage. Any thread, any time. */
+PEERWIN_API const char *peerwin_strerror(peerwin_status status);
+
+/**
+ * The last failure of a peerwin call in this thread, as a whole sentence: stage, rank, peer, call, native code,
+ * and what to do. Never NULL; "" before the first failure. Valid until this thread's next failing call.
+ * A call that succeeds leaves it as it is.
+ */
+PEERWIN_API const char *peerwin_last_error(void);
+
+/** The version of the library, major * 10000 + minor * 100 + patch; PEERWIN_VERSION is that of the headers. */
+PEERWIN_API int peerwin_version(void);
+
+/* ----------------------------------------------------------------------------------------------- context */
+
+typedef struct peerwin_ctx peerwin_ctx;
+typedef struct peerwin_win peerwin_win;
+typedef struct peerwin_halo peerwin_halo;
+
+/**
+ * A cudaStream_t or CUstream. In host space every stream is the same one, in program order: calls complete
+ * before they return, and waits block the caller. NULL is fine.
+ */
+typedef void *peerwin_stream;
+
+/** Where window memory lives. AUTO: CUDA if every rank has a working device, else HOST on all ranks. */
+typedef enum { PEERWIN_SPACE_AUTO = 0, PEERWIN_SPACE_HOST = 1, PEERWIN_SPACE_CUDA = 2 } peerwin_space;
+
+/** Kinds of memory handle, bits of a mask; 0 in a mask means all. */
+typedef enum {
+    PEERWIN_HANDLE_HOST = 1,   /* shared host memory */
+    PEERWIN_HANDLE_LEGACY = 2, /* cudaMalloc memory, CUDA IPC handle */
+    PEERWIN_HANDLE_FD = 4,     /* CUDA virtual memory, POSIX file descriptor */
+    PEERWIN_HANDLE_FABRIC = 8, /* CUDA virtual memory, fabric handle */
+    PEERWIN_HANDLE_POOL = 16   /* CUDA memory pool */
+} peerwin_handle;
+
+/** How a barrier on a CUDA stream is done. Host space has one of its own and takes AUTO only. */
+typedef enum {
+    PEERWIN_BARRIER_AUTO = 0,
+    PEERWIN_BARRIER_EVENT = 1,
+    PEERWIN_BARRIER_MEMOP = 2,
+    PEERWIN_BARRIER_KERNEL = 3
+} peerwin_barrier_kind;
+
+/* peerwin_config.device */
+#define PEERWIN_DEVICE_CURRENT 0      /* the caller's current CUDA context; SPREAD if there is none */
+#define PEERWIN_DEVICE_SPREAD (-1)    /* node rank modulo visible devices */
+#define PEERWIN_DEVICE(n) ((n) + 1)   /* device ordinal n */
+
+/* peerwin_config.flags */
+#define PEERWIN_STRICT 1u      /* a pair of ranks without a direct path is an error at init */
+#define PEERWIN_NO_VERIFY 2u   /* skip write-and-verify of fresh mappings */
+#define PEERWIN_NO_WATCHDOG 4u /* no watchdog thread (CUDA space has one) */
+
+/** Options of a context. All but device, devices and num_devices must be the same on every rank. */
+typedef struct {
+    size_t size;                  /* set by peerwin_config_init */
+    peerwin_space space;          /* where windows live */
+    unsigned handles;             /* mask of peerwin_handle that may be used, 0 = all */
+    peerwin_barrier_kind barrier; /* CUDA streams only */
+    int device;                   /* PEERWIN_DEVICE_... ; not looked at in host space */
+    int timeout_ms;               /* set-up and waits: 0 = 60 s, -1 = only a dead peer ends a wait */
+    unsigned flags;               /* PEERWIN_STRICT | ... */
+    const int *devices;           /* further device ordinals of this rank that get access to every mapping */
+    int num_devices;              /* entries in devices */
+} peerwin_config;
+
+/** Sets every option to its default. Inline, so that `size` is that of the caller's header. */
+static inline void peerwin_config_init(peerwin_config *config_out) {
+    const peerwin_config zero = {sizeof(peerwin_config), PEERWIN_SPACE_AUTO, 0u, PEERWIN_BARRIER_AUTO, 0, 0, 0u, NULL, 0};
+    *config_out = zero;
+}
+
+/**
+ * Makes a context over `comm`: finds out who can reach whom, and maps a control pad of every reachable rank.
+ *
+ * Collective over `comm`, which may be any intracommunicator of any size; peerwin works on a duplicate of its
+ * own, so the caller's may be freed at once. `config` may be NULL (all defaults); the environment overrides it.
+ * The caller owns the context and ends it with peerwin_finalize before MPI_Finalize.
+ *
+ * Deadline: MPI has no non-blocking MPI_Comm_split_type, so a rank that never comes to the communicator
+ * split inside init (after the ranks have met once) can block the others beyond the deadline.
+ *
+ * Statuses, the same on every rank: ARG (comm, config; comm itself is checked locally), STATE (MPI not
+ * initialized, or finalized already), MISMATCH (other library version or options on another rank; the text shows
+ * both), UNSUPPORTED (an option that this build or machine lacks), UNREACHABLE (strict mode, and a pair has no
+ * direct path), NO_MEMORY, MPI, SYSTEM; TIMEOUT and PEER_LOST (then no context is made, the communicator's
+ * duplicate is given up, and a process that wants to end should call MPI_Abort).
+ */
+PEERWIN_API PEERWIN_MUST_USE peerwin_status peerwin_init(MPI_Comm comm, const peerwin_config *config, peerwin_ctx **ctx_out);
+
+/**
+ * Ends a context and frees all that it still holds, windows included (each forgotten one is named once in the
+ * log). NULL is fine.
+ *
+ * Collective. If the context is broken (see peerwin_check) it is local instead, does not wait, and succeeds.
+ * After MPI_Finalize it is local too, and succeeds; a note in the log says that it came late.
+ *
+ * Statuses: STATE (used in a forked child, or by a second thread; nothing was freed), MISMATCH (another rank is
+ * in another collective call), TIMEOUT and PEER_LOST (the context is broken: call again to free it).
+ */
+PEERWIN_API peerwin_status peerwin_finalize(peerwin_ctx *ctx);
+
+/**
+ * OK, or why the context is broken: PEER_LOST or ABORTED, with the cause in peerwin_last_error(). Local, does not
+ * wait, any thread. ARG if ctx is NULL.
+ */
+PEERWIN_API peerwin_status peerwin_check(peerwin_ctx *ctx);
+
+/**
+ * Breaks the context on every reachable rank and releases whoever waits in it: their calls return ABORTED.
+ * Local, does not wait, any thread (a helper thread may end the wait of the main one). ARG if ctx is NULL,
+ * STATE in a forked child.
+ */
+PEERWIN_API peerwin_status peerwin_abort(peerwin_ctx *ctx);
+
+/** This process's rank in the context, -1 if ctx is NULL. Ranks are those of the communicator given to init. */
+PEERWIN_API int peerwin_rank(const peerwin_ctx *ctx);
+
+/** The number of ranks, 0 if ctx is NULL. */
+PEERWIN_API int peerwin_size(const peerwin_ctx *ctx);
+
+/** The space agreed at init: HOST or CUDA; AUTO if ctx is NULL. */
+PEERWIN_API peerwin_space peerwin_get_space(const peerwin_ctx *ctx);
+
+/** The ranks of my node, in context order. Borrowed until finalize; MPI_COMM_NULL if ctx is NULL. */
+PEERWIN_API MPI_Comm peerwin_node_comm(const peerwin_ctx *ctx);
+
+/** The ranks of my load/store domain (all pairs direct), in context order. Borrowed until finalize. */
+PEERWIN_API MPI_Comm peerwin_direct_comm(const peerwin_ctx *ctx);
+
+/* ------------------------------------------------------------------------------------------------- peers */
+
+/** How operations reach a rank. NONE: they do not, and return UNREACHABLE. MPI: by messages. */
+typedef enum {
+    PEERWIN_PATH_NONE = 0,
+    PEERWIN_PATH_SELF = 1,
+    PEERWIN_PATH_DIRECT = 2,
+    PEERWIN_PATH_MPI = 3
+} peerwin_path;
+
+typedef enum {
+    PEERWIN_LINK_NONE = 0,
+    PEERWIN_LINK_HOST = 1,
+    PEERWIN_LINK_SAME_DEVICE = 2,
+    PEERWIN_LINK_NVLINK = 3,
+    PEERWIN_LINK_PCIE = 4,
+    PEERWIN_LINK_FABRIC = 5
+} peerwin_link;
+
+/** What is known of a peer. Set `size` to sizeof(peerwin_peer) before the call; the library writes no more. */
+typedef struct {
+    size_t size;
+    peerwin_path path;
+    peerwin_link link;
+    int node;           /* node number, counted from 0 in order of lowest rank */
+    int native_atomics; /* 1 if ADD, fetch_add, cas and swap work on this pair */
+    const char *device; /* GPU UUID as text, "" for host memory; borrowed until finalize */
+    const char *reason; /* why the path is not direct, "" if it is; borrowed until finalize */
+} peerwin_peer;
+
+/** Describes the path from this rank to `rank`. Local. ARG: NULL, size 0, or rank out of range. */
+PEERWIN_API PEERWIN_MUST_USE peerwin_status peerwin_peer_query(const peerwin_ctx *ctx, int rank, peerwin_peer *peer_out);
+
+/* ----------------------------------------------------------------------------------------------- windows */
+
+/** Options of a window. All but neighbors and num_neighbors must be the same on every rank. */
+typedef struct {
+    size_t size;           /* set by peerwin_win_config_init */
+    unsigned handles;      /* mask of peerwin_handle for this window, 0 = what the context allows */
+    size_t reserve_bytes;  /* growth limit, 0 = fixed size */
+    int read_only;         /* 1: peers may get but not put (their mapping is read-only); signals still work */
+    const int *neighbors;  /* ranks that map me and that I map, symmetric; NULL = all ranks */
+    int num_neighbors;     /* entries in neighbors */
+    unsigned num_signals;  /* 64-bit signal slots per rank, 0 = 64, at most 65536 */
+    const char *name;      /* for messages and traces, NULL = none; copied, at most 63 characters are kept */
+} peerwin_win_config;
+
+/** Sets every option to its default. Inline, so that `size` is that of the caller's header. */
+static inline void peerwin_win_config_init(peerwin_win_config *config_out) {
+    const peerwin_win_config zero = {sizeof(peerwin_win_config), 0u, 0, 0, NULL, 0, 0u, NULL};
+    *config_out = zero;
+}
+
+/**
+ * Makes a window: each rank contributes a zeroed segment of `bytes` bytes (sizes may differ, 0 is fine), and
+ * maps the segments of its neighbours. The pointer of the own segment is peerwin_win_ptr(win, own rank), aligned to
+ * a page.
+ *
+ * Collective over the context. `config` may be NULL. The caller owns the window; end it with peerwin_win_free.
+ * When it returns OK every mapping of every rank is in place and was verified, and all signals are 0.
+ *
+ * Statuses, the same on every rank: ARG, MISMATCH (options differ, a one-sided neighbour entry, or another rank is
+ * in another collective call), UNSUPPORTED, NO_MEMORY (also: descriptor limit; the text says which), STATE,
+ * SYSTEM, MPI; TIMEOUT and PEER_LOST break the context.
+ */
+PEERWIN_API PEERWIN_MUST_USE peerwin_status peerwin_win_alloc(peerwin_ctx *ctx, size_t bytes, const peerwin_win_config *config,
+                                                   peerwin_win **win_out);
+
+/**
+ * Makes a window over memory that the caller already has, [base, base + bytes). The memory stays the caller's, must
+ * outlive the window, and is not written by the library.
+ *
+ * Collective over the context. Statuses as for peerwin_win_alloc. In host space it is UNSUPPORTED on every
+ * rank: private host memory cannot be mapped by another process; allocate with peerwin_win_alloc instead.
+ */
+PEERWIN_API PEERWIN_MUST_USE peerwin_status peerwin_win_attach(peerwin_ctx *ctx, void *base, size_t bytes,
+                                                    const peerwin_win_config *config, peerwin_win **win_out);
+
+/**
+ * Ends a window: waits for all ranks, unmaps, waits again, and releases the memory. NULL is fine (and local).
+ *
+ * Collective over the context; windows may be freed in any order that is the same on all ranks. In a broken
+ * context it is local, does not wait, and succeeds.
+ *
+ * Statuses: STATE (MPI finalized, forked child, second thread), MISMATCH (another rank frees another window or is in
+ * another call), TIMEOUT and PEER_LOST (the context is broken: call again to free locally). Unless the status
+ * is OK the window still exists.
+ */
+PEERWIN_API peerwin_status peerwin_win_free(peerwin_win *win);
+
+/**
+ * The load/store address of `rank`'s segment in this process; NULL if its size is 0, it is not mapped here (not a
+ * neighbour, no direct path), or an argument is out of range. Plain stores to it need a signal, barrier or
+ * quiet to be ordered for others.
+ */
+PEERWIN_API void *peerwin_win_ptr(const peerwin_win *win, int rank);
+
+/** The size of `rank`'s segment, 0 if an argument is out of range. */
+PEERWIN_API size_t peerwin_win_bytes(const peerwin_win *win, int rank);
+
+/** The kind of `rank`'s segment; PEERWIN_HANDLE_HOST in host space. */
+PEERWIN_API peerwin_handle peerwin_win_handle(const peerwin_win *win, int rank);
+
+/** How operations on this window reach `rank`; NONE if it is not a neighbour. */
+PEERWIN_API peerwin_path peerwin_win_path(const peerwin_win *win, int rank);
+
+/** A number that no other window of this job's context has or had, the same on every rank; 0 if win is NULL. */
+PEERWIN_API uint64_t peerwin_win_id(const peerwin_win *win);
+
+/** 1 for a new window; counts up with every change of its memory. The same on every rank; 0 if win is NULL. */
+PEERWIN_API uint64_t peerwin_win_generation(const peerwin_win *win);
+
+/* --------------------------------------------------------------------------------------------- transfers */
+
+/*
+ * One-sided and local: only the calling rank takes part. In stream order. `rank` may be MPI_PROC_NULL: then the
+ * call checks nothing but win and succeeds without effect. Source and destination belong to the library until the
+ * stream has passed (in host space: until the call returns), and must not overlap the target.
+ *
+ * Ordering: puts, signals and waits of one stream happen in stream order. A signal is a release of all that this
+ * rank's stream did before it; a wait that returns OK is an acquire. Without signal, barrier or quiet nothing is
+ * promised about when or in which order others see a put.
+ *
+ * Statuses common to all: ARG (NULL, rank out of range), RANGE (text: offset, bytes, size of the segment; nothing
+ * was transferred), UNREACHABLE (no path, or not a neighbour), PERMISSION (put to a read-only window), STATE, and
+ * the cause if the context is broken.
+ */
+
+/** Copies `bytes` bytes from `src` to `rank`'s segment at `offset`. */
+PEERWIN_API PEERWIN_MUST_USE peerwin_status peerwin_put(peerwin_win *win, int rank, size_t offset, const void *src,
+                                             size_t bytes, peerwin_stream stream);
+
+/** Copies `bytes` bytes from `rank`'s segment at `offset` to `dst`. */
+PEERWIN_API PEERWIN_MUST_USE peerwin_status peerwin_get(peerwin_win *win, int rank, size_t offset, void *dst,
+                                             size_t bytes, peerwin_stream stream);
+
+/**
+ * A strided box of bytes: count[0] contiguous bytes, count[1] rows stride[0] apart, count[2] planes stride[1] apart,
+ * beginning at `offset`. Counts of 1 make it flat (the stride is then not looked at); any count of 0 makes it empty.
+ */
+typedef struct {
+    size_t offset;
+    size_t count[3];
+    size_t stride[2];
+} peerwin_box;
+
+/**
+ * Copies the box `from` of the memory at `src` to the box `to` of `rank`'s segment. Both must have equal counts (ARG);
+ * the rows of `to` must not overlap each other (ARG); those of `from` may.
+ */
+PEERWIN_API PEERWIN_MUST_USE peerwin_status peerwin_put_box(peerwin_win *win, int rank, const peerwin_box *to, const void *src,
+                                                 const peerwin_box *from, peerwin_stream stream);
+
+/** Copies the box `from` of `rank`'s segment to the box `to` of the memory at `dst`; rules as for peerwin_put_box. */
+PEERWIN_API PEERWIN_MUST_USE peerwin_status peerwin_get_box(peerwin_win *win, int rank, const peerwin_box *from, void *dst,
+                                                 const peerwin_box *to, peerwin_stream stream);
+
+/** What a signal does to its slot. A slot takes SET from one rank, or ADD from any; not both from different ranks. */
+typedef enum { PEERWIN_SIGNAL_SET = 0, PEERWIN_SIGNAL_ADD = 1 } peerwin_signal_op;
+
+/** peerwin_put, then peerwin_signal: whoever sees the signal sees the data. `bytes` may be 0. */
+PEERWIN_API PEERWIN_MUST_USE peerwin_status peerwin_put_signal(peerwin_win *win, int rank, size_t offset, const void *src, size_t bytes,
+                                                    unsigned slot, peerwin_signal_op op, uint64_t value, peerwin_stream stream);
+
+/**
+ * Sets `rank`'s signal `slot` of this window to `value`, or adds `value` to it. A release: whoever waits for it sees all
+ * that this rank's stream did before. ARG: slot not below num_signals, unknown op.
+ */
+PEERWIN_API PEERWIN_MUST_USE peerwin_status peerwin_signal(peerwin_win *win, int rank, unsigned slot, peerwin_signal_op op, uint64_t value,
+                                                peerwin_stream stream);
+
+/**
+ * Waits until my own signal `slot` is at least `value`, compared cyclically ((int64_t)(slot - value) >= 0), so that
+ * counters may wrap. An acquire. Local; blocks in host space.
+ *
+ * TIMEOUT: nothing changed, the text names ranks that are stopped, if any; call again to go on waiting.
+ * PEER_LOST: a rank of this node is gone and the signal has not come.
+ */
+PEERWIN_API PEERWIN_MUST_USE peerwin_status peerwin_wait(peerwin_win *win, unsigned slot, uint64_t value, peerwin_stream stream);
+
+/** Waits until my own signal `slot` is at least `count`, then subtracts `count`. For use with ADD. Else as peerwin_wait. */
+PEERWIN_API PEERWIN_MUST_USE peerwin_status peerwin_consume(peerwin_win *win, unsigned slot, uint64_t count, peerwin_stream stream);
+
+/** Reads my own signal `slot`, on the host, at once. An acquire. */
+PEERWIN_API PEERWIN_MUST_USE peerwin_status peerwin_signal_read(peerwin_win *win, unsigned slot, uint64_t *value_out);
+
+/**
+ * Returns (in stream order) when this stream's earlier puts have arrived at their targets: a later message by any
+ * other means, an MPI send for example, may tell the target to read them. Local.
+ */
+PEERWIN_API PEERWIN_MUST_USE peerwin_status peerwin_quiet(peerwin_ctx *ctx, peerwin_stream stream);
+
+/**
+ * Everyone's earlier work and puts before anyone's later work. Collective; blocks in host space.
+ *
+ * TIMEOUT: the text names the ranks that have not arrived; nothing changed, and the call may be repeated (by this
+ * rank alone) to go on with the same barrier.
+ */
+PEERWIN_API PEERWIN_MUST_USE peerwin_status peerwin_barrier(peerwin_ctx *ctx, peerwin_stream stream);
+
+typedef enum { PEERWIN_DOUBLE = 0, PEERWIN_FLOAT = 1, PEERWIN_INT64 = 2 } peerwin_type;
+typedef enum { PEERWIN_SUM = 0, PEERWIN_MIN = 1, PEERWIN_MAX = 2 } peerwin_op;
+
+/**
+ * Combines `count` (1..64) values of every rank, element by element, in place. In rank order, so the result has
+ * the same bits on every rank and in every run. MIN and MAX return a NaN if any value is one; INT64 sums wrap.
+ *
+ * Collective: type, op and count must be the same on every rank (MISMATCH on every rank otherwise). Orders like
+ * a barrier. TIMEOUT: as for peerwin_barrier; a repeated call goes on with the values given first.
+ */
+PEERWIN_API PEERWIN_MUST_USE peerwin_status peerwin_allreduce(peerwin_ctx *ctx, void *values, int count, peerwin_type type, peerwin_op op,
+                                                   peerwin_stream stream);
+
+/**
+ * Waits on the host until all work given to `stream` is done, with deadline and dead-peer check. Results of stream
+ * work count only after this (or peerwin_check) returned OK. In host space it only checks the context.
+ */
+PEERWIN_API PEERWIN_MUST_USE peerwin_status peerwin_stream_sync(peerwin_ctx *ctx, peerwin_stream stream);
+
+/* ------------------------------------------------------------------------------------------- halo plans */
+
+/* The calls come with a later version; the types are fixed. */
+
+#define PEERWIN_HALO_CORNERS 1u       /* edges and corners too */
+#define PEERWIN_HALO_FASTEST_FIRST 2u /* dimension 0 varies fastest, as in Fortran */
+#define PEERWIN_HALO_SHARED 4u        /* overlaps another plan; the caller separates them by barriers */
+
+/** One face of an exchange: a box in my own segment of `win` that goes to, or comes from, `peer`. */
+typedef struct {
+    int peer;
+    int tag;
+    peerwin_win *win;
+    peerwin_box box;
+} peerwin_face;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
