@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# Copyright (c) 2026, the peerwin contributors.
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# Installs into one place and moves the result to PREFIX: what is installed must not know where it was built or put.
+here=$(dirname -- "${BASH_SOURCE[0]}")
+# shellcheck source=tests/packaging/common.sh
+source "$here/common.sh"
+
+"$CMAKE" --install "$BUILD" --prefix "$WORK/first" >"$WORK/install.log"
+rm -rf -- "$PREFIX"
+mv -- "$WORK/first" "$PREFIX"
+
+for file in include/peerwin/peerwin.h include/peerwin/version.h; do
+    cmp "$SOURCE/$file" "$PREFIX/$file" || fail "$file is not installed as it is in the tree"
+done
+for name in libpeerwin.so libpeerwin.a peerwin.pc peerwinConfig.cmake peerwinConfigVersion.cmake; do
+    [ -n "$(find "$PREFIX" -name "$name")" ] || fail "$name is not installed"
+done
+if grep -rIlF -e "$SOURCE" -e "$WORK" "$PREFIX"; then
+    fail "the files above name directories of this build"
+fi
+readelf -d "$PREFIX"/lib*/libpeerwin.so "$PREFIX"/lib/*/libpeerwin.so 2>/dev/null >"$WORK/dynamic" || true
+grep -q 'SONAME.*libpeerwin\.so\.[0-9]' "$WORK/dynamic" || fail "libpeerwin.so has no versioned SONAME"
+if grep -E 'R(UN)?PATH' "$WORK/dynamic" | grep -F -e "$SOURCE" -e "$BUILD"; then
+    fail "libpeerwin.so looks for libraries in the build"
+fi

@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# Copyright (c) 2026, the peerwin contributors.
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# pkg-config's flags are enough for the plain compiler, do no harm with mpicc, and work for the static library.
+here=$(dirname -- "${BASH_SOURCE[0]}")
+# shellcheck source=tests/packaging/common.sh
+source "$here/common.sh"
+
+read -ra cflags < <(pkg-config --cflags peerwin)
+read -ra libs < <(pkg-config --libs peerwin)
+libdir=$(pkg-config --variable=libdir peerwin)
+strict=(-std=c11 -Wall -Wextra -Wpedantic -Werror)
+
+"$CC" "${strict[@]}" "${cflags[@]}" "$here/exchange.c" -o shared "${libs[@]}" "-Wl,-rpath,$libdir"
+run "$WORK/shared"
+
+if command -v mpicc >/dev/null; then
+    mpicc "${cflags[@]}" "$here/exchange.c" -o by_mpicc "${libs[@]}" "-Wl,-rpath,$libdir"
+    run "$WORK/by_mpicc"
+fi
+
+# Without the shared library beside it, the linker takes the static one.
+cp -R -- "$PREFIX" only_static
+find only_static -name 'libpeerwin.so*' -delete
+PKG_CONFIG_PATH=${PKG_CONFIG_PATH/#"$PREFIX"/$WORK/only_static}
+read -ra cflags < <(pkg-config --static --cflags peerwin)
+read -ra libs < <(pkg-config --static --libs peerwin)
+"$CC" "${cflags[@]}" "$here/exchange.c" -o static "${libs[@]}"
+if readelf -d static | grep libpeerwin; then
+    fail "the static program needs the shared library"
+fi
+run "$WORK/static"
