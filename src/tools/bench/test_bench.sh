@@ -1,0 +1,55 @@
+#!/bin/sh
+# Copyright (c) 2026, the peerwin contributors.
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# What scripts rely on: the CSV of peerwin-bench can be parsed and its figures are figures; a wrong command line is
+# reported once and ends with status 2.
+#   test_bench.sh csv|usage PEERWIN_BENCH MPIRUN [OPTION...]
+set -eu
+part=$1
+bench=$2
+shift 2
+
+fail() {
+    echo "test_bench.sh: $*" >&2
+    exit 1
+}
+
+# Every line: as many fields as the head has names (the quoted ones come last), positive figures, min <= median <= max.
+check_csv() {
+    awk -F, '
+        NR == 1 {
+            if ($0 !~ /^case,bytes,ranks,implementation,unit,repeats,batch,median,min,q1,q3,max,ratio,/) exit 1
+            names = NF
+            next
+        }
+        NF < names || $1 != "put" || $2 !~ /^[0-9]+$/ || $3 != 2 || $5 != "us" || $6 < 9 { print "odd line: " $0; exit 1 }
+        {
+            for (i = 7; i <= 17; i++)
+                if ($i !~ /^[0-9.]+(e[-+][0-9]+)?$/ || $i + 0 <= 0) { print "odd figure " i ": " $0; exit 1 }
+            if ($9 > $8 + 0 || $8 > $12 + 0) { print "out of order: " $0; exit 1 }
+            seen[$4]++
+        }
+        END {
+            if (seen["peerwin"] < 2 || seen["MPI"] != seen["peerwin"] || seen["memcpy"] != seen["peerwin"]) exit 1
+        }'
+}
+
+case $part in
+csv)
+    csv=$("$@" "$bench" --quick --only put --csv -) || fail "ended with status $?"
+    printf '%s\n' "$csv" | check_csv || fail "cannot be parsed: $csv"
+    ;;
+usage)
+    for option in --no-such-option --repeats=1 --only=no-such-case --space=moon surplus; do
+        status=0
+        text=$("$@" "$bench" "$option" 2>&1) || status=$?
+        [ "$status" -eq 2 ] || fail "$option: status $status, not 2: $text"
+        said=$(printf '%s\n' "$text" | grep -c '^peerwin-bench: ') || true
+        [ "$said" -eq 1 ] || fail "$option: $said messages, not 1: $text"
+    done
+    ;;
+*)
+    fail "unknown part $part"
+    ;;
+esac
