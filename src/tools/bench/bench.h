@@ -24,6 +24,7 @@ typedef struct {
     MPI_Comm gate; /* the meeting point's own, so that its messages never mix with a baseline's */
     int rank;
     int size;
+    int cpus; /* that the ranks share */
     int partner;
     options opt;
     report *out; /* rank 0 only, else NULL */

@@ -7,8 +7,6 @@
 #define _GNU_SOURCE
 #include "machine.h"
 
-#include "bench.h"
-
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
@@ -33,11 +31,6 @@ static void find_cpu(char *to, size_t size, const char *architecture) {
     fclose(file);
 }
 
-static int count_cpus(void) {
-    cpu_set_t set;
-    return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 0;
-}
-
 /* The first part of MPI's own text: the rest is how and by whom it was built. */
 static void find_mpi(char *to, size_t size) {
     char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";
@@ -54,11 +47,18 @@ machine machine_describe(void) {
         find_cpu(m.cpu, sizeof m.cpu, os.machine);
         snprintf(m.kernel, sizeof m.kernel, "%.20s %.60s", os.sysname, os.release);
     }
-    m.cpus = count_cpus();
     find_mpi(m.mpi, sizeof m.mpi);
     const time_t now = time(NULL);
     struct tm local;
     if (localtime_r(&now, &local) != NULL)
         strftime(m.date, sizeof m.date, "%Y-%m-%dT%H:%M:%S%z", &local);
     return m;
+}
+
+int machine_count_cpus(MPI_Comm comm) {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    sched_getaffinity(0, sizeof set, &set);
+    MPI_Allreduce(MPI_IN_PLACE, &set, sizeof set, MPI_BYTE, MPI_BOR, comm);
+    return CPU_COUNT(&set);
 }

@@ -6,6 +6,7 @@
  * files, context, cases, results. Exit status: 0, 1 if something failed, 2 if the command line is wrong.
  */
 #include "bench.h"
+#include "machine.h"
 #include "report.h"
 
 #include <stdio.h>
@@ -29,7 +30,7 @@ static void agree_on_options(bench *b, int argc, char **argv) {
         b->opt = options_parse(argc, argv, b->size);
         fflush(stdout);
         if (b->opt.action == OPTIONS_RUN) {
-            b->out = report_open(&b->opt, b->size);
+            b->out = report_open(&b->opt, b->size, b->cpus);
             if (b->out == NULL)
                 b->opt.action = OPTIONS_BAD;
         }
@@ -71,6 +72,7 @@ static int run(int argc, char **argv) {
     bench b = {.comm = MPI_COMM_NULL, .gate = MPI_COMM_NULL};
     MPI_Comm_rank(MPI_COMM_WORLD, &b.rank);
     MPI_Comm_size(MPI_COMM_WORLD, &b.size);
+    b.cpus = machine_count_cpus(MPI_COMM_WORLD);
     b.partner = b.size > 1 ? 1 : 0;
     agree_on_options(&b, argc, argv);
     if (b.opt.action != OPTIONS_RUN)

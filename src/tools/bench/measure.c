@@ -22,9 +22,15 @@ static double run_batch(const bench *b, const measure_row *row, int way, long it
     return bench_seconds() - start;
 }
 
+/* Where ranks take turns on a CPU, a batch has to last as many turns more, to see the same share of each. */
+static double batch_seconds(const bench *b, const measure_row *row) {
+    const double turns = row->active > b->cpus && b->cpus > 0 ? (double)row->active / b->cpus : 1.0;
+    return b->opt.batch_seconds * turns;
+}
+
 /* How many iterations last about as long as a batch should; rank 0 decides. */
 static long calibrate(const bench *b, const measure_row *row, int way) {
-    const double target = b->opt.batch_seconds;
+    const double target = batch_seconds(b, row);
     const long most = 1L << 30;
     long iterations = 1;
     for (;;) {

@@ -18,6 +18,7 @@
 struct report {
     machine host;
     int ranks;
+    int cpus;
     int repeats;
     bool table;
     FILE *csv;  /* NULL = none; may be stdout */
@@ -59,8 +60,8 @@ static void format_bytes(char *to, size_t size, size_t bytes) {
 
 static void print_head(const report *r) {
     printf("peerwin-bench %d.%d.%d, host space, %d rank%s on %d CPU%s, %s\n", PEERWIN_VERSION_MAJOR,
-           PEERWIN_VERSION_MINOR, PEERWIN_VERSION_PATCH, r->ranks, r->ranks == 1 ? "" : "s", r->host.cpus,
-           r->host.cpus == 1 ? "" : "s", r->host.date);
+           PEERWIN_VERSION_MINOR, PEERWIN_VERSION_PATCH, r->ranks, r->ranks == 1 ? "" : "s", r->cpus,
+           r->cpus == 1 ? "" : "s", r->host.date);
     printf("%s; %s; %s\n", r->host.cpu, r->host.mpi, r->host.kernel);
     printf("%d interleaved repetitions: median (min..max); ratio = peerwin / MPI in each repetition\n\n", r->repeats);
     printf("%-10s %8s  %-4s  %-26s %-26s %-26s %s\n", "case", "bytes", "unit", "peerwin", "MPI", "memcpy", "ratio");
@@ -112,7 +113,7 @@ static void write_csv_row(const report *r, const measure_result *result) {
                 unit_of(result->kind), r->repeats, result->batch[way]);
         fprintf(r->csv, ",%.9g,%.9g,%.9g,%.9g,%.9g", v->median, v->min, v->q1, v->q3, v->max);
         fprintf(r->csv, ",%.6g,%.6g,%.6g,%.6g,%.6g", q->median, q->min, q->q1, q->q3, q->max);
-        fprintf(r->csv, ",%d,%s,", r->host.cpus, r->host.date);
+        fprintf(r->csv, ",%d,%s,", r->cpus, r->host.date);
         write_quoted(r->csv, r->host.cpu, "\"\"");
         fputc(',', r->csv);
         write_quoted(r->csv, r->host.mpi, "\"\"");
@@ -136,7 +137,7 @@ static void write_json_head(const report *r) {
     write_json_text(r->json, "cpu", r->host.cpu);
     write_json_text(r->json, "mpi", r->host.mpi);
     write_json_text(r->json, "kernel", r->host.kernel);
-    fprintf(r->json, "  \"cpus\": %d,\n  \"ranks\": %d,\n  \"repeats\": %d,\n  \"rows\": [", r->host.cpus, r->ranks,
+    fprintf(r->json, "  \"cpus\": %d,\n  \"ranks\": %d,\n  \"repeats\": %d,\n  \"rows\": [", r->cpus, r->ranks,
             r->repeats);
 }
 
@@ -180,7 +181,7 @@ static bool close_output(FILE *file) {
     return !bad && status == 0;
 }
 
-report *report_open(const options *opt, int ranks) {
+report *report_open(const options *opt, int ranks, int cpus) {
     report *r = calloc(1, sizeof *r);
     if (r == NULL) {
         fputs("peerwin-bench: out of memory\n", stderr);
@@ -192,6 +193,7 @@ report *report_open(const options *opt, int ranks) {
         goto close_csv;
     r->host = machine_describe();
     r->ranks = ranks;
+    r->cpus = cpus;
     r->repeats = opt->repeats;
     r->table = r->csv != stdout && r->json != stdout;
     r->terminal = isatty(STDERR_FILENO) == 1;

@@ -11,7 +11,7 @@
 #include "measure.h"
 
 /** Opens the files and prints the head of the table. NULL, with a message printed, if a file cannot be opened. */
-report *report_open(const options *opt, int ranks);
+report *report_open(const options *opt, int ranks, int cpus);
 
 /** Says what is measured now: rewritten in place on a terminal, else a line every few seconds. */
 void report_progress(report *r, const char *name, size_t bytes);
