@@ -116,9 +116,9 @@ report() {
         seconds=$((seconds + every))
         count=$(tail -c 4000 "$log" 2>/dev/null | grep -o '^\[ *[0-9]*/[0-9]*\]' | tail -n 1) || true
         if [ -t 1 ]; then
-            printf '\r%s: %s ... %s %d s ' "$me" "$what" "$count" "$seconds"
+            printf '\r%s: %s ... %s%d s ' "$me" "$what" "${count:+$count, }" "$seconds"
         else
-            printf '%s: %s: %s %d s so far\n' "$me" "$what" "$count" "$seconds"
+            say "$what: ${count:+$count, }$seconds s so far"
         fi
     done
 }
@@ -199,7 +199,7 @@ prepare() {
     fi
     check_writable
     [ ${#packages[@]} -eq 0 ] || install_packages "$1" "${packages[@]}"
-    know_own_name
+    suit_machine
     step "configuring" configure configure
     sed -n 's/^-- peerwin: /    /p' "$logs/configure.log"
     step "building" build cmake --build "$build"
@@ -212,12 +212,14 @@ if [ "$(id -u)" = 0 ]; then
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 fi
 
-# Where /etc/hosts lacks the machine's own name, every mpirun asks name servers: let it wait for one second only.
-know_own_name() {
+# Bare roots lack things that MPI asks for. Without the machine's own name in /etc/hosts every mpirun asks name servers:
+# let it wait for one second only. Without /sys, hwloc complains on every rank about what does not matter here.
+suit_machine() {
     if ! timeout 2 getent hosts localhost >/dev/null 2>&1 || ! timeout 2 getent hosts "$HOSTNAME" >/dev/null 2>&1; then
         export RES_OPTIONS="timeout:1 attempts:1"
         say "note: /etc/hosts lacks localhost or $HOSTNAME, so every start of mpirun may take a second longer"
     fi
+    [ -d /sys/devices/system/cpu ] || export HWLOC_HIDE_ERRORS=2
 }
 
 # mpi RANKS PROGRAM ARGUMENTS...: by the MPI that the build has found; more ranks than cores are fine.
