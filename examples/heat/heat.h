@@ -1,0 +1,146 @@
+/*
+ * Copyright (c) 2026, the peerwin contributors.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * heat: conduction of heat on a square, solved implicitly by conjugate gradients, spread over the ranks of a job.
+ *
+ * The square is cut into one block of cells per rank. Compute code (problem.c, solver.c) works on the block of
+ * this rank and does not know how the ranks communicate; that is behind `struct comm`, which has two
+ * implementations: windows (comm_peerwin.c) and messages (comm_mpi.c).
+ */
+#ifndef HEAT_H
+#define HEAT_H
+
+#include <peerwin/peerwin.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+/* ---------------------------------------------------------------------------------------------- options.c */
+
+struct options {
+    int n;             /* cells per direction */
+    int steps;         /* time steps */
+    bool mpi;          /* communicate by messages, not windows */
+    bool csv;          /* print one machine-readable line */
+    bool help;         /* print the usage and do nothing else */
+    const char *image; /* file to write the picture to, NULL = none */
+};
+
+/* True if argv is fine. Otherwise `problem` says what is wrong with it. */
+bool options_parse(int argc, char **argv, struct options *options_out, char *problem, size_t problem_size);
+void options_usage(void);
+
+/* ------------------------------------------------------------------------------------------------ block.c */
+
+enum side { WEST, EAST, SOUTH, NORTH, NUM_SIDES };
+
+/*
+ * The cells of one rank, and where they lie in memory: row after row, south to north, with one ghost cell on every
+ * side. Rows begin on a cache line.
+ */
+struct block {
+    int n;                    /* cells per direction of the whole square */
+    int rank;                 /* whose block this is */
+    int columns, rows;        /* the grid of ranks */
+    int x0, y0;               /* first cell, counted in the whole square */
+    int nx, ny;               /* cells of this block */
+    ptrdiff_t pitch;          /* doubles from a cell to its northern neighbour */
+    int neighbour[NUM_SIDES]; /* ranks, MPI_PROC_NULL at the walls */
+};
+
+enum { ROW_START = 8 }; /* doubles before cell 0 of a row; the last of them is the western ghost */
+
+/* Where cell (i, j) of the block is in a field, -1 <= i <= nx, -1 <= j <= ny. */
+static inline ptrdiff_t cell(const struct block *b, int i, int j) {
+    return ((ptrdiff_t)j + 1) * b->pitch + ROW_START + i;
+}
+
+/* The block of `rank` out of `size`; false if there are more ranks than cells in a direction. */
+bool block_make(int n, int rank, int size, struct block *block_out);
+
+/* Doubles from one field to the next in memory. */
+size_t block_field_stride(const struct block *b);
+
+/* Column i of a field to or from contiguous memory. */
+void block_pack_column(const struct block *b, const double *field, int i, double *column);
+void block_unpack_column(const struct block *b, double *field, int i, const double *column);
+
+/* The cells of a field, ghosts left out, to contiguous memory. */
+void block_copy_cells(const struct block *b, const double *field, double *cells);
+
+/* ----------------------------------------------------------------------------- comm_peerwin.c, comm_mpi.c */
+
+/* The fields whose edges other ranks need. They live in memory that belongs to the communication. */
+enum shared { SHARED_U, SHARED_R, NUM_SHARED };
+
+/*
+ * How ranks communicate. Every function is collective. The edges of a shared field become the ghosts of the
+ * neighbours during `exchange`; ghosts at the walls stay 0.
+ */
+struct comm {
+    const char *name;
+    double *shared[NUM_SHARED];
+
+    /* Adds up *value over all ranks. */
+    void (*sum)(struct comm *comm, double *value);
+    /* Refreshes the ghosts of a shared field, and adds up *value over all ranks on the way. */
+    void (*exchange)(struct comm *comm, enum shared field, double *value);
+    /* Rank 0 gets the cells of u of the block `from`, ghosts left out. */
+    void (*collect)(struct comm *comm, const struct block *from, double *cells);
+    void (*close)(struct comm *comm);
+};
+
+/* NULL on every rank if it fails on one; rank 0 has said why. */
+struct comm *comm_peerwin_open(const struct block *block);
+struct comm *comm_mpi_open(const struct block *block);
+
+/* True if `mine` is true on all ranks. */
+bool agree(bool mine);
+
+/* ---------------------------------------------------------------------------------------------- problem.c */
+
+struct problem {
+    struct block block;
+    double dx;
+    double *memory; /* holds all fields but u and r, which are comm's */
+    double *u, *r, *p, *w;
+    double *kx, *ky; /* conductivity of a cell's western and southern face, times dt/dx^2 */
+    double *density, *energy;
+};
+
+/* Allocates the fields and sets density, energy and conductivities. False if this rank is out of memory. */
+bool problem_init(struct problem *problem, const struct block *block, struct comm *comm);
+void problem_free(struct problem *problem);
+
+/* This rank's part of the result: the sum of dx * dx * density * u. */
+double problem_total(const struct problem *problem);
+
+/* Whether a cell of the whole square is made of the light material. */
+bool problem_in_pipe(int n, int x, int y);
+
+/* The published result for this size and number of steps; false if there is none. */
+bool problem_published(int n, int steps, double *result_out);
+
+/* ----------------------------------------------------------------------------------------------- solver.c */
+
+struct run {
+    long iterations; /* in all steps */
+    int unconverged; /* steps that ended at the limit of iterations */
+    double seconds;  /* wall time of all steps */
+};
+
+void solver_run(struct problem *problem, struct comm *comm, int steps, struct run *run_out);
+
+/* ---------------------------------------------------------------------------------------------- picture.c */
+
+/* Whether this build can write pictures. */
+bool picture_available(void);
+
+/*
+ * Collects u on rank 0 and writes it to `file` as a PNG, colours by the logarithm of u. Collective; `file` is for rank
+ * 0 only. False on every rank, after a message, if it could not be written.
+ */
+bool picture_write(FILE *file, const struct block *block, struct comm *comm);
+
+#endif

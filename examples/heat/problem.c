@@ -1,0 +1,141 @@
+/*
+ * Copyright (c) 2026, the peerwin contributors.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The benchmark: a dense, cold background and a pipe of light material with a hot end.
+ *
+ * Density and energy of a cell follow from its place, so a rank knows those of cells beyond its block too.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "heat.h"
+
+static const double SIDE = 10.0, TIME_STEP = 0.004;
+static const double BACKGROUND_DENSITY = 100.0, BACKGROUND_ENERGY = 0.0001;
+static const double PIPE_DENSITY = 0.1;
+
+/* The pipe, laid in this order. */
+static const struct {
+    double xmin, xmax, ymin, ymax, energy;
+} PIPE[] = {
+    {0.0, 1.0, 1.0, 2.0, 25.0},
+    {1.0, 6.0, 1.0, 2.0, 0.1},
+    {5.0, 6.0, 1.0, 8.0, 0.1},
+    {5.0, 10.0, 7.0, 8.0, 0.1},
+};
+enum { NUM_PIPES = sizeof(PIPE) / sizeof(PIPE[0]) };
+
+/* Whether cell `k` of a direction touches [min, max], shrunk a little so that rounding does not decide. */
+static bool touches(int k, double dx, double min, double max) {
+    return (k + 1) * dx >= min + dx / 100 && k * dx < max - dx / 100;
+}
+
+/* Density and energy of cell (x, y) of the whole square. */
+static void material(int x, int y, double dx, double *density_out, double *energy_out) {
+    *density_out = BACKGROUND_DENSITY;
+    *energy_out = BACKGROUND_ENERGY;
+    for (int k = 0; k < NUM_PIPES; k++) {
+        if (touches(x, dx, PIPE[k].xmin, PIPE[k].xmax) && touches(y, dx, PIPE[k].ymin, PIPE[k].ymax)) {
+            *density_out = PIPE_DENSITY;
+            *energy_out = PIPE[k].energy;
+        }
+    }
+}
+
+bool problem_in_pipe(int n, int x, int y) {
+    double density, energy;
+
+    material(x, y, SIDE / n, &density, &energy);
+    return density < BACKGROUND_DENSITY;
+}
+
+/*
+ * The face between two cells; the second coordinate decides whether it is a wall. Ghosts at a reflective wall equal
+ * the cell inside, so nothing flows through it; a conductivity of 0 says the same, and ghosts need no care.
+ */
+static double face(const struct problem *problem, int x0, int y0, int x1, int y1) {
+    const int n = problem->block.n;
+    double d0, d1, energy;
+
+    if (x0 < 0 || y0 < 0 || x1 >= n || y1 >= n)
+        return 0.0;
+    material(x0, y0, problem->dx, &d0, &energy);
+    material(x1, y1, problem->dx, &d1, &energy);
+    return TIME_STEP / (problem->dx * problem->dx) * (d0 + d1) / (2 * d0 * d1);
+}
+
+static void set_up(struct problem *problem) {
+    const struct block *b = &problem->block;
+
+    for (int j = 0; j <= b->ny; j++) {
+        for (int i = 0; i <= b->nx; i++) {
+            const ptrdiff_t c = cell(b, i, j);
+            const int x = b->x0 + i, y = b->y0 + j;
+            if (i < b->nx && j < b->ny)
+                material(x, y, problem->dx, &problem->density[c], &problem->energy[c]);
+            if (j < b->ny)
+                problem->kx[c] = face(problem, x - 1, y, x, y);
+            if (i < b->nx)
+                problem->ky[c] = face(problem, x, y - 1, x, y);
+        }
+    }
+}
+
+bool problem_init(struct problem *problem, const struct block *block, struct comm *comm) {
+    enum { PAGE = 4096 };
+    const size_t stride = block_field_stride(block);
+    double **const fields[] = {&problem->p,  &problem->w,       &problem->kx,
+                               &problem->ky, &problem->density, &problem->energy};
+    const size_t count = sizeof(fields) / sizeof(fields[0]);
+    const size_t bytes = ((NUM_SHARED + count) * stride * sizeof(double) + PAGE - 1) / PAGE * PAGE;
+
+    problem->block = *block;
+    problem->dx = SIDE / block->n;
+    problem->memory = aligned_alloc(PAGE, bytes);
+    if (problem->memory == NULL)
+        return false;
+    memset(problem->memory, 0, bytes); /* ghosts at the walls stay 0 */
+    for (size_t k = 0; k < count; k++)
+        *fields[k] = problem->memory + (NUM_SHARED + k) * stride;
+    problem->u = comm->shared[SHARED_U];
+    problem->r = comm->shared[SHARED_R];
+    set_up(problem);
+    return true;
+}
+
+void problem_free(struct problem *problem) {
+    free(problem->memory);
+    problem->memory = NULL;
+}
+
+double problem_total(const struct problem *problem) {
+    const struct block *b = &problem->block;
+    double total = 0;
+
+    for (int j = 0; j < b->ny; j++) {
+        double row = 0;
+        for (int i = 0; i < b->nx; i++)
+            row += problem->density[cell(b, i, j)] * problem->u[cell(b, i, j)];
+        total += row;
+    }
+    return total * problem->dx * problem->dx;
+}
+
+bool problem_published(int n, int steps, double *result_out) {
+    static const struct {
+        int n, steps;
+        double result;
+    } published[] = {
+        {10, 10, 157.55084183279294},  {250, 10, 106.27221178646569}, {512, 20, 103.4697091898282},
+        {1000, 10, 97.27733205075556}, {4000, 2, 89.44258537125111},  {4000, 10, 95.462351582214282},
+    };
+
+    for (size_t k = 0; k < sizeof(published) / sizeof(published[0]); k++) {
+        if (published[k].n == n && published[k].steps == steps) {
+            *result_out = published[k].result;
+            return true;
+        }
+    }
+    return false;
+}
