@@ -233,17 +233,14 @@ mpi() {
     "$launcher" "${flags[@]}" -n "$ranks" "$@" </dev/null
 }
 
-# Solves the benchmark; the picture is named before the result, so that the result is the last line.
+# Solves the benchmark. The program names the picture, and ends with the computed and the published value.
 run_demo() {
     local picture=$root/out/heat.png log=$logs/demo.log status=0
     rm -f -- "$picture"
-    say "heat conduction, 250 x 250 cells, 10 steps, 4 ranks"
+    say "heat conduction, 250 x 250 cells, 10 steps, 4 ranks that share memory windows"
     mpi 4 "$build/bin/heat" -n 250 --steps 10 --image "$picture" 2>&1 | tee "$log" || status=$?
-    if [ "$status" -ne 0 ] || ! grep -q PASSED "$log" || [ ! -s "$picture" ]; then
+    [ "$status" -eq 0 ] && tail -n 1 "$log" | grep -q 'PASSED$' && [ -s "$picture" ] ||
         die "FAILED: the demo (exit status $status)" "the log is $log"
-    fi
-    say "the picture of the temperatures is $picture"
-    grep PASSED "$log" | tail -n 1
 }
 
 # run_tests BUILD LOGNAME CTEST-ARGUMENTS...: shows ctest's output, and its summary once more as the last line.
