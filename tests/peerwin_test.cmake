@@ -1,0 +1,66 @@
+# How tests are declared.
+#
+#   peerwin_mpi_program(<target> <source>...)          a program of the MPI harness (support/test.h)
+#   peerwin_mpi_test(NAME <name> PROGRAM <target> RANKS <n>... [ARGS <arg>...] [LABELS <label>...] [ENV <VAR=value>...]
+#                    [TIMEOUT <seconds>] [MPIRUN <option>...])
+#     One ctest test <name>.n<ranks> for every number of ranks.
+#   peerwin_unit_test(NAME <name> SOURCES <source>... [LIBRARIES <target>...])
+#     A cmocka program in one process, linked to the library's internals.
+#
+# The launcher's time limit is the shorter one: it ends all ranks cleanly. A job claims as many of ctest's processors
+# as it has ranks, so that two jobs do not fight for the cores.
+
+set(PEERWIN_MPIRUN_FLAGS --oversubscribe --bind-to none CACHE STRING "Options for every mpirun of the tests")
+mark_as_advanced(PEERWIN_MPIRUN_FLAGS)
+
+set(peerwin_test_env "OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1")
+set(peerwin_time_factor 1)
+if(PEERWIN_SANITIZE)
+  # Leak reports need stacks through MPI's components, which are unloaded by then: hence the slow unwinder.
+  list(APPEND peerwin_test_env
+    "ASAN_OPTIONS=detect_leaks=1:fast_unwind_on_malloc=0:abort_on_error=0"
+    "LSAN_OPTIONS=suppressions=${CMAKE_CURRENT_LIST_DIR}/support/lsan.supp:print_suppressions=0"
+    "UBSAN_OPTIONS=print_stacktrace=1"
+    "TSAN_OPTIONS=suppressions=${CMAKE_CURRENT_LIST_DIR}/support/tsan.supp"
+    "OMPI_MCA_memory=^patcher")
+  set(peerwin_time_factor 4)
+endif()
+
+function(peerwin_mpi_program target)
+  add_executable(${target} ${ARGN})
+  target_link_libraries(${target} PRIVATE peerwin_test_support peerwin_flags)
+  set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+endfunction()
+
+function(peerwin_mpi_test)
+  cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME;PROGRAM;TIMEOUT" "RANKS;ARGS;LABELS;ENV;MPIRUN")
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 60)
+  endif()
+  if(NOT arg_LABELS)
+    set(arg_LABELS host)
+  endif()
+  math(EXPR launcher_limit "${arg_TIMEOUT} * ${peerwin_time_factor}")
+  math(EXPR ctest_limit "${launcher_limit} + 20")
+  foreach(ranks IN LISTS arg_RANKS)
+    set(name ${arg_NAME}.n${ranks})
+    add_test(NAME ${name}
+      COMMAND ${MPIEXEC_EXECUTABLE} ${PEERWIN_MPIRUN_FLAGS} --timeout ${launcher_limit} ${arg_MPIRUN}
+              ${MPIEXEC_NUMPROC_FLAG} ${ranks} $<TARGET_FILE:${arg_PROGRAM}> ${arg_ARGS})
+    set_tests_properties(${name} PROPERTIES
+      PROCESSORS ${ranks} TIMEOUT ${ctest_limit} SKIP_RETURN_CODE 77 LABELS "${arg_LABELS}"
+      ENVIRONMENT "${peerwin_test_env};${arg_ENV}")
+  endforeach()
+endfunction()
+
+function(peerwin_unit_test)
+  cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME" "SOURCES;LIBRARIES")
+  string(REPLACE "." "_" target test_${arg_NAME})
+  add_executable(${target} ${arg_SOURCES})
+  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/tests)
+  target_compile_definitions(${target} PRIVATE _GNU_SOURCE)
+  target_link_libraries(${target} PRIVATE peerwin_static ${arg_LIBRARIES} cmocka Threads::Threads peerwin_flags)
+  set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  add_test(NAME unit.${arg_NAME} COMMAND ${target})
+  set_tests_properties(unit.${arg_NAME} PROPERTIES TIMEOUT 60 LABELS unit ENVIRONMENT "${peerwin_test_env}")
+endfunction()

@@ -1,0 +1,200 @@
+/*
+ * Copyright (c) 2026, the peerwin contributors.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Reads /proc/self. Descriptors are compared by what they point to, shared and file mappings by name; private
+ * anonymous memory (heap, thread stacks that the C library keeps) only by a coarse count, because it comes and goes
+ * without anyone's fault. Shared libraries are left out: MPI loads components whenever it likes.
+ */
+#include "leaks.h"
+
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "test.h"
+
+enum { MAX_TEXT = 320, ANONYMOUS_SLACK = 12 };
+
+typedef struct {
+    char (*text)[MAX_TEXT];
+    size_t count;
+    size_t room;
+} text_list;
+
+struct leaks_snapshot {
+    text_list descriptors;
+    text_list mappings; /* shared or of a file */
+    size_t anonymous;
+    size_t threads;
+};
+
+static void list_add(text_list *list, const char *text) {
+    if (list->count == list->room) {
+        list->room = list->room * 2 + 64;
+        list->text = realloc(list->text, list->room * sizeof(*list->text));
+        CHECK(list->text != NULL);
+    }
+    snprintf(list->text[list->count++], MAX_TEXT, "%s", text);
+}
+
+/* Takes one entry equal to text out of the list; returns 0 if there is none. */
+static int list_take(text_list *list, const char *text) {
+    for (size_t i = 0; i < list->count; i++) {
+        if (strcmp(list->text[i], text) == 0) {
+            memmove(list->text[i], list->text[list->count - 1], MAX_TEXT);
+            list->count--;
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static void read_descriptors(text_list *list) {
+    DIR *folder = opendir("/proc/self/fd");
+    CHECK(folder != NULL);
+    for (struct dirent *entry = readdir(folder); entry != NULL; entry = readdir(folder)) {
+        char target[MAX_TEXT] = "";
+        if (entry->d_name[0] == '.' || atoi(entry->d_name) == dirfd(folder)) {
+            continue;
+        }
+        if (readlinkat(dirfd(folder), entry->d_name, target, sizeof(target) - 1) > 0) {
+            list_add(list, target);
+        }
+    }
+    closedir(folder);
+}
+
+static size_t count_threads(void) {
+    size_t count = 0;
+    DIR *folder = opendir("/proc/self/task");
+    CHECK(folder != NULL);
+    for (struct dirent *entry = readdir(folder); entry != NULL; entry = readdir(folder)) {
+        count += entry->d_name[0] != '.';
+    }
+    closedir(folder);
+    return count;
+}
+
+static int is_library(const char *name) {
+    return strstr(name, ".so") != NULL;
+}
+
+static void read_mappings(leaks_snapshot *snapshot) {
+    FILE *file = fopen("/proc/self/maps", "re");
+    char line[1024];
+    CHECK(file != NULL);
+    while (fgets(line, sizeof(line), file) != NULL) {
+        char permissions[5] = "";
+        char name[MAX_TEXT] = "";
+        if (sscanf(line, "%*s %4s %*s %*s %*s %319[^\n]", permissions, name) < 1 || is_library(name)) {
+            continue;
+        }
+        if (permissions[3] == 's' || name[0] == '/') {
+            list_add(&snapshot->mappings, name);
+        } else if (name[0] == '\0') {
+            snapshot->anonymous++;
+        }
+    }
+    fclose(file);
+}
+
+leaks_snapshot *leaks_take(void) {
+    leaks_snapshot *snapshot = calloc(1, sizeof(*snapshot));
+    CHECK(snapshot != NULL);
+    read_descriptors(&snapshot->descriptors);
+    read_mappings(snapshot);
+    snapshot->threads = count_threads();
+    return snapshot;
+}
+
+void leaks_free(leaks_snapshot *snapshot) {
+    free(snapshot->descriptors.text);
+    free(snapshot->mappings.text);
+    free(snapshot);
+}
+
+/* Entries of `after` that `before` lacks. Entries that went are not looked at: MPI may close things too. */
+static void fail_on_new(const char *kind, text_list *before, const text_list *after) {
+    for (size_t i = 0; i < after->count; i++) {
+        if (!list_take(before, after->text[i])) {
+            test_fail(__FILE__, __LINE__, "a %s is left over: %s", kind, after->text[i]);
+        }
+    }
+}
+
+void leaks_check(leaks_snapshot *before) {
+    leaks_snapshot *after = leaks_take();
+    /* A thread that was joined can stay listed for a moment. */
+    for (int tries = 0; tries < 100 && after->threads > before->threads; tries++) {
+        test_sleep_ms(10);
+        after->threads = count_threads();
+    }
+    CHECK_EQUAL(after->threads, before->threads);
+    fail_on_new("descriptor", &before->descriptors, &after->descriptors);
+    fail_on_new("mapping", &before->mappings, &after->mappings);
+    if (!TEST_SANITIZED && after->anonymous > before->anonymous + ANONYMOUS_SLACK) {
+        test_fail(__FILE__, __LINE__, "anonymous mappings grew from %zu to %zu", before->anonymous, after->anonymous);
+    }
+    leaks_free(after);
+    leaks_free(before);
+}
+
+size_t leaks_open_descriptors(void) {
+    text_list list = {0};
+    read_descriptors(&list);
+    free(list.text);
+    return list.count;
+}
+
+size_t leaks_mappings(void) {
+    FILE *file = fopen("/proc/self/maps", "re");
+    size_t lines = 0;
+    CHECK(file != NULL);
+    for (int c = fgetc(file); c != EOF; c = fgetc(file)) {
+        lines += c == '\n';
+    }
+    fclose(file);
+    return lines;
+}
+
+/* The first two numbers of statm: pages of address space, pages resident. */
+static void read_pages(size_t *space_out, size_t *resident_out) {
+    FILE *file = fopen("/proc/self/statm", "re");
+    CHECK(file != NULL);
+    CHECK_EQUAL(fscanf(file, "%zu %zu", space_out, resident_out), 2);
+    fclose(file);
+}
+
+size_t leaks_resident_bytes(void) {
+    size_t space = 0;
+    size_t resident = 0;
+    read_pages(&space, &resident);
+    return resident * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+size_t leaks_address_space_bytes(void) {
+    size_t space = 0;
+    size_t resident = 0;
+    read_pages(&space, &resident);
+    return space * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+void leaks_permissions(const void *address, char permissions_out[5]) {
+    FILE *file = fopen("/proc/self/maps", "re");
+    char line[1024];
+    permissions_out[0] = '\0';
+    CHECK(file != NULL);
+    while (fgets(line, sizeof(line), file) != NULL) {
+        unsigned long start = 0;
+        unsigned long end = 0;
+        char permissions[5];
+        if (sscanf(line, "%lx-%lx %4s", &start, &end, permissions) == 3 && start <= (unsigned long)address &&
+            (unsigned long)address < end) {
+            memcpy(permissions_out, permissions, 5);
+            break;
+        }
+    }
+    fclose(file);
+}

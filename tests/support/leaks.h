@@ -1,0 +1,28 @@
+/*
+ * Copyright (c) 2026, the peerwin contributors.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What a process holds: open descriptors (with what they point to), mappings and threads. Taken before and after a
+ * test; a difference is a leak and fails it, naming what is left.
+ */
+#ifndef PEERWIN_TESTS_LEAKS_H
+#define PEERWIN_TESTS_LEAKS_H
+
+#include <stddef.h>
+
+typedef struct leaks_snapshot leaks_snapshot;
+
+leaks_snapshot *leaks_take(void);
+void leaks_free(leaks_snapshot *snapshot);
+/** Compares with now, fails the test if something is left, and frees the snapshot. */
+void leaks_check(leaks_snapshot *before);
+
+/** Counts of now. */
+size_t leaks_open_descriptors(void);
+size_t leaks_mappings(void);
+size_t leaks_resident_bytes(void);
+size_t leaks_address_space_bytes(void);
+/** The permissions of the mapping that holds address ("rw-s" for example), or "" if there is none. */
+void leaks_permissions(const void *address, char permissions_out[5]);
+
+#endif
