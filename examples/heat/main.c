@@ -5,9 +5,11 @@
  * The course of a run, and its verdict. Whatever one rank decides alone (options, files, memory, the comparison) is
  * agreed before anyone acts on it, so that all ranks end alike.
  */
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "heat.h"
 
@@ -121,13 +123,13 @@ static int run_with_image(const struct block *block, const struct options *optio
     if (options->image != NULL && block->rank == 0) {
         image = fopen(options->image, "wb");
         if (image == NULL)
-            perror(options->image);
+            fprintf(stderr, "heat: %s: %s\n", options->image, strerror(errno));
     }
     if (!agree(options->image == NULL || block->rank != 0 || image != NULL))
         return STATUS_FAILED;
     status = run(block, options, image);
     if (image != NULL && fclose(image) != 0) {
-        perror(options->image);
+        fprintf(stderr, "heat: %s: %s\n", options->image, strerror(errno));
         status = STATUS_FAILED;
     }
     return agree(status == STATUS_FINE) ? STATUS_FINE : STATUS_FAILED;

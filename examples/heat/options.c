@@ -48,6 +48,9 @@ static bool parse_comm(const char *text, bool *mpi_out) {
     return *mpi_out || strcmp(text, "peerwin") == 0;
 }
 
+/* Long options have numbers that no short option has, so that a message can tell them apart. */
+enum { OPTION_STEPS = 256, OPTION_COMM, OPTION_CSV, OPTION_IMAGE };
+
 /* Takes one option; `argument` is NULL where there is none. */
 static bool take(int option, const char *argument, struct options *options, char *problem, size_t problem_size) {
     switch (option) {
@@ -57,26 +60,26 @@ static bool take(int option, const char *argument, struct options *options, char
             return false;
         }
         return true;
-    case 's':
+    case OPTION_STEPS:
         if (!parse_count(argument, MAX_STEPS, &options->steps)) {
             snprintf(problem, problem_size, "--steps %s: the number of steps is 1 to %d", argument, MAX_STEPS);
             return false;
         }
         return true;
-    case 'c':
+    case OPTION_COMM:
         if (!parse_comm(argument, &options->mpi)) {
             snprintf(problem, problem_size, "--comm %s: the choices are peerwin and mpi", argument);
             return false;
         }
         return true;
-    case 'i':
+    case OPTION_IMAGE:
         options->image = argument;
         if (!picture_available()) {
             snprintf(problem, problem_size, "--image: this heat was built without libpng");
             return false;
         }
         return true;
-    case 'v':
+    case OPTION_CSV:
         options->csv = true;
         return true;
     default:
@@ -85,11 +88,24 @@ static bool take(int option, const char *argument, struct options *options, char
     }
 }
 
+/* Words for what getopt does not like; it says ':' for a missing value. A short option may be part of a word. */
+static void refuse(int option, const char *word, char *problem, size_t problem_size) {
+    const char *complaint = option == ':' ? "needs a value" : "is not an option of heat";
+
+    if (optopt > 0 && optopt < OPTION_STEPS)
+        snprintf(problem, problem_size, "-%c %s", optopt, complaint);
+    else
+        snprintf(problem, problem_size, "%s %s", word, complaint);
+}
+
 bool options_parse(int argc, char **argv, struct options *options_out, char *problem, size_t problem_size) {
     static const struct option known[] = {
-        {"steps", required_argument, NULL, 's'}, {"comm", required_argument, NULL, 'c'},
-        {"csv", no_argument, NULL, 'v'},         {"image", required_argument, NULL, 'i'},
-        {"help", no_argument, NULL, 'h'},        {NULL, 0, NULL, 0},
+        {"steps", required_argument, NULL, OPTION_STEPS},
+        {"comm", required_argument, NULL, OPTION_COMM},
+        {"csv", no_argument, NULL, OPTION_CSV},
+        {"image", required_argument, NULL, OPTION_IMAGE},
+        {"help", no_argument, NULL, 'h'},
+        {NULL, 0, NULL, 0},
     };
     const struct options defaults = {.n = 250, .steps = 10};
     int option;
@@ -97,12 +113,8 @@ bool options_parse(int argc, char **argv, struct options *options_out, char *pro
     *options_out = defaults;
     opterr = 0; /* getopt would print on every rank */
     while ((option = getopt_long(argc, argv, ":n:h", known, NULL)) != -1) {
-        if (option == ':') {
-            snprintf(problem, problem_size, "%s needs a value", argv[optind - 1]);
-            return false;
-        }
-        if (option == '?') {
-            snprintf(problem, problem_size, "unknown option %s", argv[optind - 1]);
+        if (option == ':' || option == '?') {
+            refuse(option, argv[optind - 1], problem, problem_size);
             return false;
         }
         if (!take(option, optarg, options_out, problem, problem_size))
