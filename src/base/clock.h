@@ -1,0 +1,37 @@
+/*
+ * Copyright (c) 2026, the peerwin contributors.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Monotonic time, and the deadline of a wait.
+ */
+#ifndef PW_BASE_CLOCK_H
+#define PW_BASE_CLOCK_H
+
+#include <stdint.h>
+#include <time.h>
+
+#define PW_MS      1000000ll
+#define PW_FOREVER INT64_MAX
+
+/* Nanoseconds of the monotonic clock. */
+static inline int64_t pw_now(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000ll + now.tv_nsec;
+}
+
+/* The moment `timeout_ms` from now; a negative time-out never comes. */
+static inline int64_t pw_deadline(int timeout_ms) {
+    return timeout_ms < 0 ? PW_FOREVER : pw_now() + (int64_t)timeout_ms * PW_MS;
+}
+
+/* Tells the processor that this is a polling loop. */
+static inline void pw_relax(void) {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+#endif

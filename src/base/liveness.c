@@ -1,0 +1,114 @@
+/*
+ * Copyright (c) 2026, the peerwin contributors.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Liveness by pidfd; see liveness.h.
+ */
+#include "base/liveness.h"
+
+#include "base/fd.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+peerwin_status pw_liveness_create(pw_liveness *live, int count, const pw_site *site) {
+    live->count = count;
+    live->polls = calloc((size_t)count, sizeof *live->polls);
+    live->pids = calloc((size_t)count, sizeof *live->pids);
+    live->goodbyes = calloc((size_t)count, sizeof *live->goodbyes);
+    if (!live->polls || !live->pids || !live->goodbyes) {
+        pw_liveness_destroy(live);
+        return pw_fail_errno(site, ENOMEM, "calloc");
+    }
+    for (int rank = 0; rank < count; rank++)
+        live->polls[rank] = (struct pollfd){.fd = -1, .events = POLLIN};
+    return PEERWIN_OK;
+}
+
+void pw_liveness_destroy(pw_liveness *live) {
+    for (int rank = 0; live->polls && rank < live->count; rank++)
+        pw_close(&live->polls[rank].fd);
+    free(live->polls);
+    free(live->pids);
+    free(live->goodbyes);
+    *live = (pw_liveness){0};
+}
+
+/* Reads /proc/<pid>/stat from the state letter on; the name before it may hold anything. */
+static int read_stat(pid_t pid, char *state_out, uint64_t *start_out) {
+    char path[40];
+    char text[1024];
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return -1;
+    ssize_t length = read(fd, text, sizeof text - 1);
+    pw_close(&fd);
+    if (length <= 0)
+        return -1;
+    text[length] = '\0';
+    const char *field = strrchr(text, ')');
+    if (!field || field[1] != ' ')
+        return -1;
+    field += 2;
+    *state_out = *field;
+    for (int skip = 0; skip < 19 && field; skip++) { /* from field 3, the state, to field 22, the start time */
+        field = strchr(field, ' ');
+        if (field)
+            field++;
+    }
+    *start_out = field ? strtoull(field, NULL, 10) : 0;
+    return field ? 0 : -1;
+}
+
+uint64_t pw_process_start(pid_t pid) {
+    char state = 0;
+    uint64_t start = 0;
+    return read_stat(pid, &state, &start) == 0 ? start : 0;
+}
+
+peerwin_status pw_liveness_watch(pw_liveness *live, int rank, pid_t pid, uint64_t start, const pw_site *site) {
+    int fd = (int)syscall(SYS_pidfd_open, pid, 0u); /* close-on-exec by definition */
+    if (fd < 0 && errno == ESRCH)
+        return pw_fail(PEERWIN_ERR_PEER_LOST, site, "process %d is gone", (int)pid);
+    if (fd < 0)
+        return pw_fail_errno(site, errno, "pidfd_open");
+    if (pw_process_start(pid) != start) {
+        pw_close(&fd);
+        return pw_fail(PEERWIN_ERR_PEER_LOST, site, "process %d is gone and its number was given to another", (int)pid);
+    }
+    live->polls[rank].fd = fd;
+    live->pids[rank] = pid;
+    return PEERWIN_OK;
+}
+
+int pw_liveness_lost(pw_liveness *live) {
+    if (!live->polls || poll(live->polls, (nfds_t)live->count, 0) <= 0)
+        return PW_NONE;
+    for (int rank = 0; rank < live->count; rank++) {
+        if (live->polls[rank].fd < 0 || live->polls[rank].revents == 0)
+            continue;
+        const _Atomic uint32_t *goodbye = live->goodbyes[rank];
+        if (!goodbye || atomic_load_explicit(goodbye, memory_order_acquire) == 0)
+            return rank;
+        pw_close(&live->polls[rank].fd);
+    }
+    return PW_NONE;
+}
+
+void pw_liveness_describe_stopped(const pw_liveness *live, char *text, size_t bytes) {
+    size_t used = 0;
+    text[0] = '\0';
+    for (int rank = 0; live->polls && rank < live->count && used < bytes; rank++) {
+        char state = 0;
+        uint64_t start = 0;
+        if (live->pids[rank] == 0 || read_stat(live->pids[rank], &state, &start) != 0 || (state != 'T' && state != 't'))
+            continue;
+        int n = snprintf(text + used, bytes - used, "; rank %d (pid %d) is stopped", rank, (int)live->pids[rank]);
+        used += n > 0 ? (size_t)n : 0;
+    }
+}
