@@ -1,0 +1,192 @@
+/*
+ * Copyright (c) 2026, the peerwin contributors.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Shared host memory: an anonymous memory file per segment, passed by descriptor.
+ *
+ * The size is sealed before the descriptor leaves the process and checked by the importer, so nobody can shrink
+ * the file and make others fault. Pages are allocated here and now: running out of memory is a status, not a
+ * SIGBUS at the first store, and first touch is the owner's. The file has no name in any file system; it is gone
+ * with its last mapping.
+ */
+#include "memory/memory.h"
+
+#include "base/fd.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+static size_t granularity(void) {
+    return (size_t)sysconf(_SC_PAGESIZE);
+}
+
+/* Bytes that can be had without driving the machine out of memory; SIZE_MAX if the kernel does not tell. */
+static size_t available_memory(void) {
+    char text[512];
+    int fd = open("/proc/meminfo", O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return SIZE_MAX;
+    ssize_t length = read(fd, text, sizeof text - 1);
+    pw_close(&fd);
+    if (length <= 0)
+        return SIZE_MAX;
+    text[length] = '\0';
+    uint64_t kilobytes = 0;
+    const char *row = strstr(text, "MemAvailable:");
+    if (!row || sscanf(row, "MemAvailable: %" SCNu64, &kilobytes) != 1)
+        return SIZE_MAX;
+    return (size_t)kilobytes * 1024;
+}
+
+/* Refuses sizes whose attempt would end in the out-of-memory killer or in SIGXFSZ. */
+static peerwin_status check_size(size_t bytes, const pw_site *site) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && bytes > limit.rlim_cur)
+        return pw_fail(PEERWIN_ERR_NO_MEMORY, site,
+                       "%zu bytes exceed the file size limit (ulimit -f), which counts for shared memory", bytes);
+    size_t available = available_memory();
+    if (bytes > available)
+        return pw_fail(PEERWIN_ERR_NO_MEMORY, site, "%zu bytes were asked for and %zu are available", bytes, available);
+    return PEERWIN_OK;
+}
+
+static peerwin_status fill_file(int fd, size_t mapped, unsigned flags, const pw_site *site) {
+    if (ftruncate(fd, (off_t)mapped) != 0)
+        return pw_fail_errno(site, errno, "ftruncate");
+    if (flags & PW_SPARSE)
+        return PEERWIN_OK;
+    int code;
+    do
+        code = fallocate(fd, 0, 0, (off_t)mapped) == 0 ? 0 : errno;
+    while (code == EINTR);
+    return code == 0 ? PEERWIN_OK : pw_fail_errno(site, code, "fallocate");
+}
+
+static peerwin_status host_alloc(size_t bytes, unsigned flags, const char *name, const pw_site *site,
+                                 pw_segment *segment_out) {
+    pw_segment segment = {.ops = &pw_memory_host, .fd = -1};
+    size_t page = granularity();
+    if (bytes > (size_t)PTRDIFF_MAX - page)
+        return pw_fail(PEERWIN_ERR_NO_MEMORY, site, "%zu bytes are more than an address space has", bytes);
+    segment.mapped = (bytes + page - 1) / page * page;
+    if (segment.mapped == 0) {
+        *segment_out = segment;
+        return PEERWIN_OK;
+    }
+    peerwin_status status = flags & PW_SPARSE ? PEERWIN_OK : check_size(segment.mapped, site);
+    if (status != PEERWIN_OK)
+        return status;
+    segment.fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (segment.fd < 0)
+        return pw_fail_errno(site, errno, "memfd_create");
+    status = fill_file(segment.fd, segment.mapped, flags, site);
+    if (status != PEERWIN_OK)
+        goto close_file;
+    segment.base = mmap(NULL, segment.mapped, PROT_READ | PROT_WRITE, MAP_SHARED, segment.fd, 0);
+    if (segment.base == MAP_FAILED) {
+        status = pw_fail_errno(site, errno, "mmap");
+        goto close_file;
+    }
+    *segment_out = segment;
+    return PEERWIN_OK;
+
+close_file:
+    pw_close(&segment.fd);
+    return status;
+}
+
+static int wanted_seals(unsigned flags) {
+    int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+    return flags & PW_READ_ONLY ? seals | F_SEAL_FUTURE_WRITE : seals;
+}
+
+static peerwin_status host_seal(pw_segment *segment, unsigned flags, const pw_site *site) {
+    if (segment->mapped == 0)
+        return PEERWIN_OK;
+    if (fcntl(segment->fd, F_ADD_SEALS, wanted_seals(flags)) != 0)
+        return pw_fail_errno(site, errno, "fcntl(F_ADD_SEALS)");
+    return PEERWIN_OK;
+}
+
+static peerwin_status host_export(const pw_segment *segment, pw_handle *handle_out, const pw_site *site) {
+    if (segment->mapped != 0 && segment->fd < 0)
+        return pw_fail(PEERWIN_ERR_INTERNAL, site, "the segment was exported to everyone already");
+    *handle_out = (pw_handle){.kind = PEERWIN_HANDLE_HOST, .fd = segment->fd};
+    return PEERWIN_OK;
+}
+
+static void host_exported(pw_segment *segment) {
+    pw_close(&segment->fd);
+}
+
+/* The descriptor came from another process: trust nothing about it. */
+static peerwin_status check_file(int fd, size_t mapped, unsigned flags, const pw_site *site) {
+    struct stat info;
+    if (fstat(fd, &info) != 0)
+        return pw_fail_errno(site, errno, "fstat");
+    if (!S_ISREG(info.st_mode) || info.st_size < 0 || (size_t)info.st_size != mapped)
+        return pw_fail(PEERWIN_ERR_INTERNAL, site,
+                       "the descriptor received is not a memory file of the %zu bytes announced", mapped);
+    int seals = fcntl(fd, F_GET_SEALS);
+    int wanted = wanted_seals(flags);
+    if (seals < 0 || (seals & wanted) != wanted)
+        return pw_fail(PEERWIN_ERR_INTERNAL, site, "the memory file received is not sealed");
+    return PEERWIN_OK;
+}
+
+static peerwin_status host_map(const pw_handle *handle, size_t mapped, unsigned flags, const pw_site *site,
+                               pw_mapping *mapping_out) {
+    pw_mapping mapping = {.ops = &pw_memory_host, .mapped = mapped};
+    if (mapped == 0) {
+        *mapping_out = mapping;
+        return PEERWIN_OK;
+    }
+    peerwin_status status = check_file(handle->fd, mapped, flags, site);
+    if (status != PEERWIN_OK)
+        return status;
+    int access = flags & PW_READ_ONLY ? PROT_READ : PROT_READ | PROT_WRITE;
+    mapping.base = mmap(NULL, mapped, access, MAP_SHARED, handle->fd, 0);
+    if (mapping.base == MAP_FAILED)
+        return pw_fail_errno(site, errno, "mmap");
+    /* A forked child has no business in a peer's memory, and a core file need not hold it. Advice: failure is fine. */
+    (void)madvise(mapping.base, mapped, MADV_DONTFORK);
+    (void)madvise(mapping.base, mapped, MADV_DONTDUMP);
+    *mapping_out = mapping;
+    return PEERWIN_OK;
+}
+
+static void host_unmap(pw_mapping *mapping) {
+    if (mapping->base)
+        (void)munmap(mapping->base, mapping->mapped);
+    *mapping = (pw_mapping){0};
+}
+
+static void host_release(pw_segment *segment) {
+    pw_close(&segment->fd);
+    if (segment->base)
+        (void)munmap(segment->base, segment->mapped);
+    *segment = (pw_segment){.fd = -1};
+}
+
+void pw_handle_close(pw_handle *handle) {
+    pw_close(&handle->fd);
+}
+
+const pw_memory_ops pw_memory_host = {
+    .size = sizeof(pw_memory_ops),
+    .kind = PEERWIN_HANDLE_HOST,
+    .name = "host",
+    .granularity = granularity,
+    .alloc = host_alloc,
+    .seal = host_seal,
+    .export_handle = host_export,
+    .exported = host_exported,
+    .map = host_map,
+    .unmap = host_unmap,
+    .release = host_release,
+};
