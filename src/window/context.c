@@ -1,0 +1,153 @@
+/*
+ * Copyright (c) 2026, the peerwin contributors.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The door of every call, and what happens when a context breaks; see context.h.
+ */
+#include "window/context.h"
+
+#include "base/log.h"
+
+#include <string.h>
+
+peerwin_status pw_ctx_refuse(peerwin_ctx *ctx, const char *call, int owned) {
+    const pw_site *site = PW_SITE(call, NULL, ctx->rank, PW_NONE);
+    if (atomic_load_explicit(ctx->alive, memory_order_relaxed) == 0)
+        return pw_fail(PEERWIN_ERR_STATE, site,
+                       "this process was forked after peerwin_init and may not use the context of its parent");
+    if (!owned)
+        return pw_fail(PEERWIN_ERR_STATE, site,
+                       "another thread is in a call on this context: one thread at a time, or a context for each");
+    pw_ctx_leave(ctx);
+    if (atomic_load_explicit(&ctx->mpi_gone, memory_order_relaxed) != 0)
+        return pw_fail(PEERWIN_ERR_STATE, site, "MPI is finalized; only peerwin_finalize is allowed now");
+    return pw_cause_fail(pw_ctx_broken(ctx), &ctx->live, site);
+}
+
+static void break_pad(char *pad, pw_cause cause) {
+    uint64_t unbroken = 0;
+    if (atomic_compare_exchange_strong(&pw_pad_control(pad)->broken, &unbroken, cause))
+        pw_pad_wake_always(pad);
+}
+
+void pw_ctx_break(peerwin_ctx *ctx, pw_cause cause) {
+    if (!ctx->pad)
+        return; /* init failed before there were pads */
+    if (pw_ctx_broken(ctx) == 0)
+        pw_log(PW_LOG_WARN, ctx->rank, "the context is broken: %s, rank %d",
+               peerwin_strerror((peerwin_status)pw_cause_status(cause)), pw_cause_rank(cause));
+    break_pad(ctx->pad, cause);
+    cause = pw_ctx_broken(ctx); /* the first one stays, here and elsewhere */
+    for (int rank = 0; rank < ctx->size; rank++)
+        if (ctx->peers[rank].pad && rank != ctx->rank)
+            break_pad(ctx->peers[rank].pad, cause);
+}
+
+/* After a step: a communicator given up, or ranks out of step, end the context. */
+static peerwin_status judge(peerwin_ctx *ctx, peerwin_status status) {
+    if (ctx->agree.out_of_step)
+        ctx->agree.lost = 1;
+    if (!ctx->agree.lost)
+        return status;
+    pw_cause cause = ctx->agree.ended_by;
+    if (cause == 0 || pw_cause_status(cause) == PEERWIN_ERR_TIMEOUT)
+        cause = pw_cause_make(PEERWIN_ERR_TIMEOUT, ctx->rank);
+    pw_ctx_break(ctx, cause);
+    return status;
+}
+
+peerwin_status pw_ctx_agree(peerwin_ctx *ctx, peerwin_status local, const pw_site *site) {
+    return judge(ctx, pw_agree_status(&ctx->agree, local, site));
+}
+
+peerwin_status pw_ctx_agree_enter(peerwin_ctx *ctx, pw_call call, uint32_t object, peerwin_status local,
+                                  const pw_site *site) {
+    if (ctx->pad)
+        atomic_fetch_add_explicit(&pw_pad_control(ctx->pad)->calls, 1, memory_order_relaxed);
+    return judge(ctx, pw_agree_enter(&ctx->agree, call, object, local, site));
+}
+
+peerwin_status pw_ctx_gather(peerwin_ctx *ctx, const void *mine, size_t bytes, void **all_out, const pw_site *site) {
+    return judge(ctx, pw_agree_gather(&ctx->agree, mine, bytes, all_out, site));
+}
+
+peerwin_status pw_ctx_resumable_wait(peerwin_ctx *ctx, MPI_Request *request, const char *what, const pw_site *site) {
+    peerwin_status status = pw_agree_wait(&ctx->agree, request, what, site);
+    if (status == PEERWIN_ERR_TIMEOUT) {
+        ctx->agree.lost = 0; /* nothing is given up: the request is kept and waited for again */
+        ctx->agree.ended_by = 0;
+        return status;
+    }
+    return judge(ctx, status);
+}
+
+pw_watch pw_ctx_watch(peerwin_ctx *ctx) {
+    return (pw_watch){.live = &ctx->live,
+                      .broken = ctx->pad ? &pw_pad_control(ctx->pad)->broken : NULL,
+                      .deadline = pw_deadline(ctx->timeout_ms)};
+}
+
+/* ---- what a caller may ask */
+
+int peerwin_rank(const peerwin_ctx *ctx) {
+    return ctx ? ctx->rank : -1;
+}
+
+int peerwin_size(const peerwin_ctx *ctx) {
+    return ctx ? ctx->size : 0;
+}
+
+peerwin_space peerwin_get_space(const peerwin_ctx *ctx) {
+    return ctx ? ctx->space : PEERWIN_SPACE_AUTO;
+}
+
+MPI_Comm peerwin_node_comm(const peerwin_ctx *ctx) {
+    return ctx ? ctx->node_comm : MPI_COMM_NULL;
+}
+
+MPI_Comm peerwin_direct_comm(const peerwin_ctx *ctx) {
+    return ctx ? ctx->direct_comm : MPI_COMM_NULL;
+}
+
+peerwin_status peerwin_peer_query(const peerwin_ctx *ctx, int rank, peerwin_peer *peer_out) {
+    static const char call[] = "peerwin_peer_query";
+    if (!ctx || !peer_out)
+        return pw_fail(PEERWIN_ERR_ARG, PW_SITE(call, NULL, PW_NONE, PW_NONE), "%s is NULL", ctx ? "peer_out" : "ctx");
+    const pw_site *site = PW_SITE(call, NULL, ctx->rank, PW_NONE);
+    if (rank < 0 || rank >= ctx->size)
+        return pw_fail(PEERWIN_ERR_ARG, site, "rank %d is not one of 0..%d", rank, ctx->size - 1);
+    size_t size = peer_out->size;
+    if (size < sizeof size)
+        return pw_fail(PEERWIN_ERR_ARG, site, "peer_out->size is %zu: set it to sizeof(peerwin_peer) first", size);
+    const pw_peer *known = &ctx->peers[rank];
+    peerwin_peer peer = {.size = size,
+                         .path = known->path,
+                         .link = known->link,
+                         .node = known->node,
+                         .native_atomics = known->path != PEERWIN_PATH_NONE,
+                         .device = "",
+                         .reason = known->reason};
+    memcpy(peer_out, &peer, size < sizeof peer ? size : sizeof peer);
+    return PEERWIN_OK;
+}
+
+peerwin_status peerwin_check(peerwin_ctx *ctx) {
+    static const char call[] = "peerwin_check";
+    if (!ctx)
+        return pw_fail(PEERWIN_ERR_ARG, PW_SITE(call, NULL, PW_NONE, PW_NONE), "ctx is NULL");
+    const pw_site *site = PW_SITE(call, NULL, ctx->rank, PW_NONE);
+    if (atomic_load_explicit(ctx->alive, memory_order_relaxed) == 0)
+        return pw_ctx_refuse(ctx, call, 0);
+    pw_cause cause = pw_ctx_broken(ctx);
+    return cause == 0 ? PEERWIN_OK : pw_cause_fail(cause, NULL, site);
+}
+
+peerwin_status peerwin_abort(peerwin_ctx *ctx) {
+    static const char call[] = "peerwin_abort";
+    if (!ctx)
+        return pw_fail(PEERWIN_ERR_ARG, PW_SITE(call, NULL, PW_NONE, PW_NONE), "ctx is NULL");
+    if (atomic_load_explicit(ctx->alive, memory_order_relaxed) == 0)
+        return pw_ctx_refuse(ctx, call, 0);
+    pw_ctx_break(ctx, pw_cause_make(PEERWIN_ERR_ABORTED, ctx->rank));
+    return PEERWIN_OK;
+}

@@ -1,0 +1,125 @@
+/*
+ * Copyright (c) 2026, the peerwin contributors.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The context: what a rank knows of itself and its peers, and the guards at the door of every call.
+ *
+ * A context is broken for good when its cause word (in the own pad) is not 0. Whoever finds a reason writes it into the
+ * cause word of every rank it can reach and wakes them, so all ranks return the same cause from then on.
+ */
+#ifndef PW_WINDOW_CONTEXT_H
+#define PW_WINDOW_CONTEXT_H
+
+#include "base/agree.h"
+#include "base/env.h"
+#include "memory/memory.h"
+#include "window/channel.h"
+#include "window/pad.h"
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+enum { PW_REASON_BYTES = 200 };
+
+/* What is known of one rank. */
+typedef struct {
+    peerwin_path path;
+    peerwin_link link;
+    int node;
+    int socket; /* descriptor channel, -1 if there is none */
+    char *pad;  /* its pad in this process, NULL if it is not reachable */
+    pw_mapping pad_mapping;
+    char reason[PW_REASON_BYTES];
+} pw_peer;
+
+/* A barrier or all-reduce that timed out is resumed by the next call. */
+typedef struct {
+    uint64_t epoch;
+    int pending;
+    MPI_Request request; /* of contexts that reach some rank only by MPI */
+    void *buffer;        /* of that request */
+} pw_series;
+
+struct peerwin_ctx {
+    /* The guards, looked at by every call. */
+    const _Atomic uint32_t *alive; /* 1 here, wiped to 0 in a forked child */
+    _Atomic uint32_t busy;         /* 1 while a thread is in a call */
+    _Atomic uint32_t mpi_gone;     /* MPI_Finalize has begun */
+    char *pad;                     /* my own */
+
+    int rank, size;
+    peerwin_space space;
+    unsigned flags;
+    int timeout_ms;
+    int spin_polls;  /* polls before a wait yields */
+    int all_direct;  /* every rank reaches every rank directly */
+    uint32_t serial; /* same on all ranks, differs between contexts */
+
+    pw_agree agree;
+    pw_liveness live;
+    MPI_Comm node_comm, direct_comm;
+    int keyval; /* attribute on MPI_COMM_SELF that tells when MPI ends */
+
+    pw_hello *hellos; /* per rank, without the nonces once connected */
+    pw_peer *peers;   /* per rank */
+    pw_pad_layout layout;
+    pw_segment pad_segment;
+
+    peerwin_win *windows; /* list in order of their signals in the pad */
+    uint32_t next_window;
+
+    pw_series barrier, reduce;
+};
+
+/* The guards failed: finds out which, sets the last error, and gives up `busy` if this thread has it. */
+PEERWIN_MUST_USE peerwin_status pw_ctx_refuse(peerwin_ctx *ctx, const char *call, int owned);
+
+/*
+ * Enters a call: not in a forked child, one thread at a time, not broken, not after MPI_Finalize. Every pw_ctx_enter
+ * that returned OK is paired with a pw_ctx_leave.
+ */
+PEERWIN_MUST_USE static inline peerwin_status pw_ctx_enter(peerwin_ctx *ctx, const char *call) {
+    if (__builtin_expect(atomic_load_explicit(ctx->alive, memory_order_relaxed) == 0, 0))
+        return pw_ctx_refuse(ctx, call, 0);
+    uint32_t idle = 0;
+    if (__builtin_expect(
+            !atomic_compare_exchange_strong_explicit(&ctx->busy, &idle, 1, memory_order_acquire, memory_order_relaxed),
+            0))
+        return pw_ctx_refuse(ctx, call, 0);
+    uint64_t broken = atomic_load_explicit(&pw_pad_control(ctx->pad)->broken, memory_order_relaxed);
+    uint32_t gone = atomic_load_explicit(&ctx->mpi_gone, memory_order_relaxed);
+    if (__builtin_expect(broken != 0 || gone != 0, 0))
+        return pw_ctx_refuse(ctx, call, 1);
+    return PEERWIN_OK;
+}
+
+static inline void pw_ctx_leave(peerwin_ctx *ctx) {
+    atomic_store_explicit(&ctx->busy, 0, memory_order_release);
+}
+
+/* The cause for which the context is broken, 0 if it is not. */
+static inline pw_cause pw_ctx_broken(const peerwin_ctx *ctx) {
+    return atomic_load_explicit(&pw_pad_control(ctx->pad)->broken, memory_order_acquire);
+}
+
+/* Breaks the context, here and at every rank that can be reached, and wakes them. The first cause stays. */
+void pw_ctx_break(peerwin_ctx *ctx, pw_cause cause);
+
+/* pw_agree_..., and the context is broken if the step did not end or left the ranks out of step. */
+PEERWIN_MUST_USE peerwin_status pw_ctx_agree(peerwin_ctx *ctx, peerwin_status local, const pw_site *site);
+PEERWIN_MUST_USE peerwin_status pw_ctx_agree_enter(peerwin_ctx *ctx, pw_call call, uint32_t object,
+                                                   peerwin_status local, const pw_site *site);
+PEERWIN_MUST_USE peerwin_status pw_ctx_gather(peerwin_ctx *ctx, const void *mine, size_t bytes, void **all_out,
+                                              const pw_site *site);
+
+/*
+ * Waits for a request that the next call may resume: a time-out leaves the context whole. TIMEOUT, or the cause that
+ * broke it.
+ */
+PEERWIN_MUST_USE peerwin_status pw_ctx_resumable_wait(peerwin_ctx *ctx, MPI_Request *request, const char *what,
+                                                      const pw_site *site);
+
+/* A watch over this context, from now to its deadline. */
+pw_watch pw_ctx_watch(peerwin_ctx *ctx);
+
+#endif

@@ -1,0 +1,142 @@
+/*
+ * Copyright (c) 2026, the peerwin contributors.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The end of a context; see lifetime.h.
+ *
+ * Goodbye is said in the own pad after the last agreed step: the memory of the pad outlives this process as long as a
+ * peer has it mapped, so a peer that sees the process end looks there and knows that nothing was lost.
+ */
+#include "window/lifetime.h"
+
+#include "base/fd.h"
+#include "base/log.h"
+#include "window/window.h"
+
+#include <stdlib.h>
+#include <sys/mman.h>
+
+/*
+ * Runs when MPI_Finalize begins, or when finalize itself removes the attribute (then `alive` contexts are not
+ * reported). Calls no MPI: implementations differ in what they allow here.
+ */
+static int on_mpi_end(MPI_Comm comm, int keyval, void *value, void *extra) {
+    (void)comm;
+    (void)keyval;
+    (void)extra;
+    peerwin_ctx *ctx = value;
+    if (atomic_load(&ctx->busy) != 0)
+        return MPI_SUCCESS;
+    atomic_store(&ctx->mpi_gone, 1);
+    int windows = 0;
+    for (const peerwin_win *win = ctx->windows; win; win = win->next)
+        windows++;
+    pw_log(PW_LOG_WARN, ctx->rank,
+           "MPI_Finalize was called before peerwin_finalize; a context with %d windows was left open", windows);
+    return MPI_SUCCESS;
+}
+
+peerwin_status pw_lifetime_watch_mpi(peerwin_ctx *ctx, const pw_site *site) {
+    int code = MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, on_mpi_end, &ctx->keyval, NULL);
+    if (code != MPI_SUCCESS) {
+        ctx->keyval = MPI_KEYVAL_INVALID;
+        return pw_fail_mpi(site, code, "MPI_Comm_create_keyval");
+    }
+    code = MPI_Comm_set_attr(MPI_COMM_SELF, ctx->keyval, ctx);
+    if (code != MPI_SUCCESS) {
+        MPI_Comm_free_keyval(&ctx->keyval);
+        return pw_fail_mpi(site, code, "MPI_Comm_set_attr");
+    }
+    return PEERWIN_OK;
+}
+
+/* What needs MPI. Communicators with an unfinished collective are given up: freeing them could wait for the others. */
+static void release_mpi(peerwin_ctx *ctx) {
+    if (ctx->keyval != MPI_KEYVAL_INVALID) {
+        atomic_store(&ctx->busy, 1); /* tells the callback that this is no accident */
+        MPI_Comm_delete_attr(MPI_COMM_SELF, ctx->keyval);
+        MPI_Comm_free_keyval(&ctx->keyval);
+    }
+    int broken = ctx->agree.lost || (ctx->pad && pw_ctx_broken(ctx) != 0);
+    if (broken)
+        ctx->agree.lost = 1;
+    if (!broken && ctx->direct_comm != MPI_COMM_NULL && ctx->direct_comm != ctx->node_comm)
+        MPI_Comm_free(&ctx->direct_comm);
+    if (!broken && ctx->node_comm != MPI_COMM_NULL)
+        MPI_Comm_free(&ctx->node_comm);
+    pw_agree_destroy(&ctx->agree);
+}
+
+static void release_series(pw_series *series) {
+    if (series->request == MPI_REQUEST_NULL) /* else MPI still owns the buffer */
+        free(series->buffer);
+}
+
+static void release_peers(peerwin_ctx *ctx) {
+    pw_liveness_destroy(&ctx->live); /* before the pads, which it looks into */
+    for (int rank = 0; ctx->peers && rank < ctx->size; rank++) {
+        pw_peer *peer = &ctx->peers[rank];
+        pw_close(&peer->socket);
+        if (peer->pad_mapping.ops)
+            peer->pad_mapping.ops->unmap(&peer->pad_mapping);
+    }
+    if (ctx->pad_segment.ops)
+        ctx->pad_segment.ops->release(&ctx->pad_segment);
+}
+
+void pw_ctx_release(peerwin_ctx *ctx) {
+    int finalized = 0;
+    MPI_Finalized(&finalized);
+    while (ctx->windows)
+        pw_win_release(ctx->windows);
+    if (!finalized)
+        release_mpi(ctx);
+    release_series(&ctx->barrier);
+    release_series(&ctx->reduce);
+    release_peers(ctx);
+    if (ctx->alive)
+        (void)munmap((void *)(uintptr_t)ctx->alive, (size_t)sysconf(_SC_PAGESIZE));
+    free(ctx->peers);
+    free(ctx->hellos);
+    free(ctx);
+}
+
+static void report_forgotten(const peerwin_ctx *ctx) {
+    for (const peerwin_win *win = ctx->windows; win; win = win->next)
+        pw_log(PW_LOG_WARN, ctx->rank, "peerwin_finalize frees window %u%s%s, which was not freed", pw_win_ordinal(win),
+               win->name[0] ? " " : "", win->name);
+}
+
+/* Everyone has come, so nobody uses a window any more; unmap, and only then release. */
+static peerwin_status close_together(peerwin_ctx *ctx, const pw_site *site) {
+    peerwin_status status = pw_ctx_agree_enter(ctx, PW_CALL_FINALIZE, 0, PEERWIN_OK, site);
+    if (status != PEERWIN_OK)
+        return status;
+    report_forgotten(ctx);
+    for (peerwin_win *win = ctx->windows; win; win = win->next)
+        pw_win_unmap_peers(win);
+    return pw_ctx_agree(ctx, PEERWIN_OK, site);
+}
+
+peerwin_status peerwin_finalize(peerwin_ctx *ctx) {
+    static const char call[] = "peerwin_finalize";
+    if (!ctx)
+        return PEERWIN_OK;
+    const pw_site *site = PW_SITE(call, NULL, ctx->rank, PW_NONE);
+    uint32_t idle = 0;
+    if (atomic_load_explicit(ctx->alive, memory_order_relaxed) == 0 ||
+        !atomic_compare_exchange_strong(&ctx->busy, &idle, 1))
+        return pw_ctx_refuse(ctx, call, 0);
+    if (atomic_load(&ctx->mpi_gone) != 0) {
+        pw_log(PW_LOG_WARN, ctx->rank, "peerwin_finalize came after MPI_Finalize: released locally");
+    } else if (pw_ctx_broken(ctx) == 0) {
+        peerwin_status status = close_together(ctx, site);
+        if (status != PEERWIN_OK) {
+            pw_ctx_leave(ctx);
+            return status;
+        }
+    }
+    atomic_store_explicit(&pw_pad_control(ctx->pad)->goodbye, 1, memory_order_release);
+    pw_ctx_release(ctx);
+    return PEERWIN_OK;
+}

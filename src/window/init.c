@@ -1,0 +1,208 @@
+/*
+ * Copyright (c) 2026, the peerwin contributors.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * peerwin_init: settle the options, meet the other ranks, find out who can reach whom, map the pads.
+ *
+ * Each stage ends in an agreed status, so all ranks go on or unwind together. What a stage acquires goes into the
+ * context at once, and pw_ctx_release frees whatever is there: a failed init and finalize take the same way out.
+ */
+#include "window/context.h"
+
+#include "base/fd.h"
+#include "base/log.h"
+#include "window/config.h"
+#include "window/exchange.h"
+#include "window/lifetime.h"
+#include "window/topology.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+static const char call_name[] = "peerwin_init";
+
+/* What cannot be agreed on, because without it there is nobody to agree with. */
+static peerwin_status check_mpi(MPI_Comm comm, const pw_site *site) {
+    int initialized = 0;
+    int finalized = 0;
+    int inter = 0;
+    MPI_Initialized(&initialized);
+    MPI_Finalized(&finalized);
+    if (!initialized)
+        return pw_fail(PEERWIN_ERR_STATE, site, "MPI is not initialized: call MPI_Init first");
+    if (finalized)
+        return pw_fail(PEERWIN_ERR_STATE, site, "MPI is finalized already");
+    if (comm == MPI_COMM_NULL)
+        return pw_fail(PEERWIN_ERR_ARG, site, "the communicator is MPI_COMM_NULL");
+    MPI_Comm_test_inter(comm, &inter);
+    if (inter)
+        return pw_fail(PEERWIN_ERR_ARG, site, "an intercommunicator cannot be used; merge it with MPI_Intercomm_merge");
+    return PEERWIN_OK;
+}
+
+/* A page that a forked child finds wiped: tells it apart without a system call. */
+static peerwin_status make_alive_word(peerwin_ctx *ctx, const pw_site *site) {
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    _Atomic uint32_t *word = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (word == MAP_FAILED)
+        return pw_fail_errno(site, errno, "mmap");
+    ctx->alive = word;
+    if (madvise(word, page, MADV_WIPEONFORK) != 0)
+        return pw_fail_errno(site, errno, "madvise(MADV_WIPEONFORK)");
+    atomic_store(word, 1);
+    return PEERWIN_OK;
+}
+
+static peerwin_status make_tables(peerwin_ctx *ctx, const pw_site *site) {
+    size_t count = (size_t)ctx->size;
+    ctx->hellos = calloc(count, sizeof *ctx->hellos);
+    ctx->peers = calloc(count, sizeof *ctx->peers);
+    if (!ctx->hellos || !ctx->peers)
+        return pw_fail_errno(site, ENOMEM, "calloc");
+    for (int rank = 0; rank < ctx->size; rank++)
+        ctx->peers[rank].socket = -1;
+    peerwin_status status = pw_liveness_create(&ctx->live, ctx->size, site);
+    return status == PEERWIN_OK ? make_alive_word(ctx, site) : status;
+}
+
+static peerwin_status decode_hellos(peerwin_ctx *ctx, const uint8_t *all, const pw_site *site) {
+    for (int rank = 0; rank < ctx->size; rank++) {
+        pw_site there = *site;
+        there.peer = rank;
+        if (pw_hello_decode(all + (size_t)rank * PW_HELLO_BYTES, &ctx->hellos[rank]) != 0)
+            return pw_fail(PEERWIN_ERR_MISMATCH, &there,
+                           "the record received is not one of this version: all ranks must use the same library");
+    }
+    return pw_options_compare(ctx->hellos, ctx->size, site);
+}
+
+/* Everyone tells everyone who it is and what it was asked to do. */
+static peerwin_status meet(peerwin_ctx *ctx, const pw_options *options, const pw_address *address,
+                           const pw_site *site) {
+    uint8_t mine[PW_HELLO_BYTES];
+    void *all = NULL;
+    pw_hello hello;
+    memset(&hello, 0, sizeof hello);
+    peerwin_status status = pw_ctx_agree(ctx, pw_topology_describe_self(&hello, site), site);
+    if (status != PEERWIN_OK)
+        return status;
+    hello.options = *options;
+    hello.address = *address;
+    pw_hello_encode(&hello, mine);
+    status = pw_ctx_gather(ctx, mine, sizeof mine, &all, site);
+    if (status != PEERWIN_OK)
+        return status;
+    status = decode_hellos(ctx, all, site);
+    free(all);
+    ctx->serial = (uint32_t)ctx->hellos[0].serial | 1u;
+    return pw_ctx_agree(ctx, status, site);
+}
+
+/* Nodes, liveness, channels. The listener lives only as long as others may still connect. */
+static peerwin_status find_peers(peerwin_ctx *ctx, const pw_settings *settings) {
+    const pw_site *site = PW_SITE(call_name, "meet", ctx->rank, PW_NONE);
+    pw_address address = {0};
+    int listener = -1;
+    peerwin_status status = pw_channel_listen(settings->socket_dir, ctx->size + 8, site, &listener, &address);
+    status = pw_ctx_agree(ctx, status, site);
+    if (status == PEERWIN_OK)
+        status = meet(ctx, &settings->options, &address, site);
+    if (status == PEERWIN_OK)
+        status = pw_topology_nodes(ctx, site);
+    if (status == PEERWIN_OK) {
+        status = pw_ctx_agree(ctx, pw_topology_watch(ctx, site), site);
+        ctx->agree.live = &ctx->live;
+    }
+    if (status == PEERWIN_OK)
+        status = pw_topology_connect(ctx, listener, PW_SITE(call_name, "connect", ctx->rank, PW_NONE));
+    pw_channel_unlink(&address);
+    pw_close(&listener);
+    return status;
+}
+
+/* Strict mode: the lowest pair without a direct path, the same answer on every rank. */
+static peerwin_status check_strict(peerwin_ctx *ctx) {
+    peerwin_status status = PEERWIN_OK;
+    for (int rank = 0; rank < ctx->size && status == PEERWIN_OK; rank++) {
+        const pw_peer *peer = &ctx->peers[rank];
+        if (peer->path == PEERWIN_PATH_NONE)
+            status = pw_fail(PEERWIN_ERR_UNREACHABLE, PW_SITE(call_name, "connect", ctx->rank, rank),
+                             "strict mode (PEERWIN_STRICT) and no direct path: %s", peer->reason);
+    }
+    return pw_ctx_agree(ctx, status, PW_SITE(call_name, "connect", ctx->rank, PW_NONE));
+}
+
+static void settle(peerwin_ctx *ctx, const pw_settings *settings) {
+    ctx->space = PEERWIN_SPACE_HOST;
+    ctx->flags = settings->options.flags;
+    ctx->timeout_ms = settings->options.timeout_ms;
+    ctx->layout = pw_pad_layout_of(ctx->size);
+    ctx->barrier.request = MPI_REQUEST_NULL;
+    ctx->reduce.request = MPI_REQUEST_NULL;
+    ctx->node_comm = ctx->direct_comm = MPI_COMM_NULL;
+    ctx->keyval = MPI_KEYVAL_INVALID;
+    ctx->pad_segment.fd = -1;
+    ctx->rank = ctx->agree.rank;
+    ctx->size = ctx->agree.size;
+}
+
+static void say_ready(const peerwin_ctx *ctx) {
+    int direct = 0;
+    const pw_peer *first = NULL;
+    for (int rank = 0; rank < ctx->size; rank++) {
+        direct += ctx->peers[rank].path != PEERWIN_PATH_NONE;
+        if (!first && ctx->peers[rank].path == PEERWIN_PATH_NONE)
+            first = &ctx->peers[rank];
+    }
+    pw_log(PW_LOG_INFO, ctx->rank, "ready: host space, %d of %d ranks reached directly", direct, ctx->size);
+    if (first && ctx->rank == 0)
+        pw_log(PW_LOG_WARN, ctx->rank, "not every rank is reached directly: %s", first->reason);
+}
+
+/* Everything that needs the other ranks. */
+static peerwin_status bring_up(peerwin_ctx *ctx, const pw_settings *settings) {
+    const pw_site *site = PW_SITE(call_name, NULL, ctx->rank, PW_NONE);
+    peerwin_status status = pw_ctx_agree(ctx, make_tables(ctx, site), site);
+    if (status == PEERWIN_OK)
+        status = find_peers(ctx, settings);
+    if (status == PEERWIN_OK && (ctx->flags & PEERWIN_STRICT))
+        status = check_strict(ctx);
+    if (status == PEERWIN_OK)
+        status = pw_pads_map(ctx, PW_SITE(call_name, "pads", ctx->rank, PW_NONE));
+    if (status == PEERWIN_OK)
+        status = pw_ctx_agree(ctx, pw_lifetime_watch_mpi(ctx, site), site);
+    return status;
+}
+
+peerwin_status peerwin_init(MPI_Comm comm, const peerwin_config *config, peerwin_ctx **ctx_out) {
+    pw_site site = {.call = call_name, .rank = PW_NONE, .peer = PW_NONE};
+    peerwin_status status = check_mpi(comm, &site);
+    if (status != PEERWIN_OK)
+        return status;
+    MPI_Comm_rank(comm, &site.rank);
+    pw_settings settings;
+    peerwin_status local = pw_settings_read(config, &site, &settings);
+    if (!ctx_out)
+        local = pw_fail(PEERWIN_ERR_ARG, &site, "ctx_out is NULL");
+    peerwin_ctx *ctx = calloc(1, sizeof *ctx);
+    if (!ctx)
+        return pw_fail_errno(&site, ENOMEM, "calloc");
+    status = pw_agree_create(&ctx->agree, comm, settings.options.timeout_ms, &site);
+    if (status != PEERWIN_OK) {
+        free(ctx);
+        return status;
+    }
+    settle(ctx, &settings);
+    status = pw_ctx_agree_enter(ctx, PW_CALL_INIT, 0, local, &site);
+    if (status == PEERWIN_OK)
+        status = bring_up(ctx, &settings);
+    if (status != PEERWIN_OK) {
+        pw_ctx_release(ctx);
+        return status;
+    }
+    ctx->spin_polls = pw_topology_spin_polls(ctx);
+    say_ready(ctx);
+    *ctx_out = ctx;
+    return PEERWIN_OK;
+}

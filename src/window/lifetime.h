@@ -1,0 +1,24 @@
+/*
+ * Copyright (c) 2026, the peerwin contributors.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The end of a context, however it comes.
+ */
+#ifndef PW_WINDOW_LIFETIME_H
+#define PW_WINDOW_LIFETIME_H
+
+#include "window/context.h"
+
+/* Maps the pads of all ranks that can be reached, and proves them. Collective. */
+PEERWIN_MUST_USE peerwin_status pw_pads_map(peerwin_ctx *ctx, const pw_site *site);
+
+/* Learns of MPI_Finalize: a context that outlives it is reported and closed for all calls but finalize. */
+PEERWIN_MUST_USE peerwin_status pw_lifetime_watch_mpi(peerwin_ctx *ctx, const pw_site *site);
+
+/* Frees whatever the context holds, windows included, and the context. Communicators only while MPI is up. */
+void pw_ctx_release(peerwin_ctx *ctx);
+
+/* Releases a window's memory and mappings in this process, and the window. Local. */
+void pw_win_release(peerwin_win *win);
+
+#endif

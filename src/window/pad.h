@@ -1,0 +1,85 @@
+/*
+ * Copyright (c) 2026, the peerwin contributors.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The pad: a small shared segment of every rank, mapped once by all ranks it can reach. It holds what ranks write to
+ * each other besides window data: the control block, a line per writer for barriers, slots for all-reduces, and the
+ * signals of all windows.
+ *
+ * What stands in a pad was written by another process, possibly one that crashed: read once into locals, then check.
+ */
+#ifndef PW_WINDOW_PAD_H
+#define PW_WINDOW_PAD_H
+
+#include "base/watch.h"
+#include "memory/memory.h"
+
+#include <stddef.h>
+
+enum { PW_LINE = 128, PW_REDUCE_VALUES = 64, PW_PAD_SIGNALS_BYTES = 64 << 20 };
+
+/* Words that are written by different ranks, or polled while others are written, have lines of their own. */
+typedef struct {
+    _Alignas(PW_LINE) _Atomic uint64_t broken;   /* pw_cause; written once, by anyone */
+    _Alignas(PW_LINE) _Atomic uint32_t doorbell; /* counts wake-ups; the owner sleeps on it */
+    _Atomic uint32_t sleepers;                   /* 1 while the owner sleeps or is about to */
+    _Alignas(PW_LINE) _Atomic uint64_t calls;    /* collective calls that the owner has entered */
+    _Atomic uint32_t goodbye;                    /* the owner has finished with the context */
+} pw_control;
+
+typedef struct {
+    _Alignas(PW_LINE) _Atomic uint64_t epoch;
+} pw_barrier_line;
+
+/* One writer's contribution to an all-reduce. Up to 6 values share one cache line with their epoch. */
+typedef struct {
+    _Alignas(PW_LINE) _Atomic uint64_t epoch;
+    uint64_t shape; /* type, operation, count */
+    uint64_t values[PW_REDUCE_VALUES];
+} pw_reduce_slot;
+
+/* Where things are in a pad of a context with `size` ranks. */
+typedef struct {
+    size_t barrier_lines;
+    size_t reduce_slots; /* two per writer, used alternately */
+    size_t signals;
+    size_t bytes;
+} pw_pad_layout;
+
+static inline size_t pw_pad_round(size_t bytes, size_t to) {
+    return (bytes + to - 1) / to * to;
+}
+
+static inline pw_pad_layout pw_pad_layout_of(int size) {
+    pw_pad_layout layout;
+    layout.barrier_lines = pw_pad_round(sizeof(pw_control), 4096);
+    layout.reduce_slots = layout.barrier_lines + (size_t)size * sizeof(pw_barrier_line);
+    layout.signals = pw_pad_round(layout.reduce_slots + 2 * (size_t)size * sizeof(pw_reduce_slot), 4096);
+    layout.bytes = layout.signals + PW_PAD_SIGNALS_BYTES;
+    return layout;
+}
+
+static inline pw_control *pw_pad_control(char *pad) {
+    return (pw_control *)(void *)pad;
+}
+
+static inline pw_barrier_line *pw_pad_barrier_line(char *pad, const pw_pad_layout *layout, int writer) {
+    return (pw_barrier_line *)(void *)(pad + layout->barrier_lines) + writer;
+}
+
+static inline pw_reduce_slot *pw_pad_reduce_slot(char *pad, const pw_pad_layout *layout, int writer, uint64_t epoch) {
+    return (pw_reduce_slot *)(void *)(pad + layout->reduce_slots) + 2 * (size_t)writer + (epoch & 1);
+}
+
+static inline _Atomic uint64_t *pw_pad_signal(char *pad, size_t pad_offset, unsigned slot) {
+    return (_Atomic uint64_t *)(void *)(pad + pad_offset) + slot;
+}
+
+/* Wakes the owner of a pad if it sleeps, or in any case. The caller has stored what the owner waits for. */
+void pw_pad_wake_sleeper(char *pad);
+void pw_pad_wake_always(char *pad);
+
+/* Sleeps on my doorbell for at most `milliseconds` unless it has rung since `seen` was read. */
+void pw_pad_sleep(char *pad, uint32_t seen, int milliseconds);
+
+#endif

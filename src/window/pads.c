@@ -1,0 +1,115 @@
+/*
+ * Copyright (c) 2026, the peerwin contributors.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Mapping the pads, once per context.
+ */
+#include "window/exchange.h"
+#include "window/lifetime.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+/* What the exchange needs to know of every rank. */
+typedef struct {
+    unsigned char *wanted;
+    uint64_t *mapped;
+    pw_mapping *mappings;
+} tables;
+
+static void free_tables(tables *t) {
+    free(t->wanted);
+    free(t->mapped);
+    free(t->mappings);
+}
+
+static peerwin_status make_tables(const peerwin_ctx *ctx, tables *t, const pw_site *site) {
+    size_t count = (size_t)ctx->size;
+    t->wanted = calloc(count, sizeof *t->wanted);
+    t->mapped = calloc(count, sizeof *t->mapped);
+    t->mappings = calloc(count, sizeof *t->mappings);
+    if (!t->wanted || !t->mapped || !t->mappings)
+        return pw_fail_errno(site, ENOMEM, "calloc");
+    for (int rank = 0; rank < ctx->size; rank++) {
+        t->wanted[rank] = ctx->peers[rank].path == PEERWIN_PATH_DIRECT;
+        t->mapped[rank] = ctx->pad_segment.mapped;
+    }
+    return PEERWIN_OK;
+}
+
+static void adopt(peerwin_ctx *ctx, const tables *t) {
+    for (int rank = 0; rank < ctx->size; rank++) {
+        pw_peer *peer = &ctx->peers[rank];
+        if (rank == ctx->rank) {
+            peer->pad = ctx->pad;
+            continue;
+        }
+        if (!t->wanted[rank])
+            continue;
+        peer->pad_mapping = t->mappings[rank];
+        peer->pad = peer->pad_mapping.base;
+        ctx->live.goodbyes[rank] = &pw_pad_control(peer->pad)->goodbye;
+    }
+    ctx->agree.broken = &pw_pad_control(ctx->pad)->broken;
+}
+
+/* What `writer` writes into the pad of `owner` to prove the mapping: differs for every pair. */
+static uint64_t proof(const peerwin_ctx *ctx, int writer, int owner) {
+    return (uint64_t)ctx->serial << 32 | (uint64_t)(uint32_t)(writer * 65599 + owner + 1);
+}
+
+/* Every rank writes its own line in every pad it has mapped; the owners check and clear them. */
+static peerwin_status prove(peerwin_ctx *ctx, const pw_site *site) {
+    for (int rank = 0; rank < ctx->size; rank++)
+        if (ctx->peers[rank].pad)
+            atomic_store(&pw_pad_barrier_line(ctx->peers[rank].pad, &ctx->layout, ctx->rank)->epoch,
+                         proof(ctx, ctx->rank, rank));
+    peerwin_status status = pw_ctx_agree(ctx, PEERWIN_OK, site);
+    if (status != PEERWIN_OK)
+        return status;
+    for (int rank = 0; rank < ctx->size && status == PEERWIN_OK; rank++) {
+        pw_site there = *site;
+        there.peer = rank;
+        if (!ctx->peers[rank].pad)
+            continue;
+        _Atomic uint64_t *word = &pw_pad_barrier_line(ctx->pad, &ctx->layout, rank)->epoch;
+        if (atomic_load(word) != proof(ctx, rank, ctx->rank))
+            status = pw_fail(PEERWIN_ERR_INTERNAL, &there, "what the peer wrote to this rank's pad did not arrive");
+        atomic_store(word, 0);
+    }
+    return pw_ctx_agree(ctx, status, site);
+}
+
+peerwin_status pw_pads_map(peerwin_ctx *ctx, const pw_site *site) {
+    tables t = {0};
+    peerwin_status status = make_tables(ctx, &t, site);
+    if (status == PEERWIN_OK)
+        status = pw_memory_host.alloc(ctx->layout.bytes, PW_SPARSE, "peerwin-pad", site, &ctx->pad_segment);
+    if (status == PEERWIN_OK) {
+        ctx->pad = ctx->pad_segment.base;
+        status = pw_memory_host.seal(&ctx->pad_segment, 0, site);
+    }
+    /* The tables must be there before anyone sends; the rest may fail and the exchange tells the others. */
+    status = pw_ctx_agree(ctx, status, site);
+    if (status != PEERWIN_OK)
+        goto free_tables;
+    for (int rank = 0; rank < ctx->size; rank++)
+        t.mapped[rank] = ctx->pad_segment.mapped;
+    pw_exchange exchange = {.id = (uint64_t)ctx->serial << 32,
+                            .generation = 1,
+                            .segment = &ctx->pad_segment,
+                            .wanted = t.wanted,
+                            .mapped = t.mapped,
+                            .mappings = t.mappings};
+    status = pw_exchange_run(ctx, &exchange, PEERWIN_OK, site);
+    pw_memory_host.exported(&ctx->pad_segment);
+    if (status == PEERWIN_OK)
+        adopt(ctx, &t);
+    status = pw_ctx_agree(ctx, status, site);
+    if (status == PEERWIN_OK && !(ctx->flags & PEERWIN_NO_VERIFY))
+        status = prove(ctx, site);
+
+free_tables:
+    free_tables(&t);
+    return status;
+}

@@ -1,0 +1,27 @@
+/*
+ * Copyright (c) 2026, the peerwin contributors.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Who is who: nodes, descriptor channels, paths and the reasons for them.
+ */
+#ifndef PW_WINDOW_TOPOLOGY_H
+#define PW_WINDOW_TOPOLOGY_H
+
+#include "window/context.h"
+
+/* Fills in what this process says of itself. The address stays empty. */
+PEERWIN_MUST_USE peerwin_status pw_topology_describe_self(pw_hello *hello_out, const pw_site *site);
+
+/* Numbers the nodes from the hellos and makes the node communicator. Collective. */
+PEERWIN_MUST_USE peerwin_status pw_topology_nodes(peerwin_ctx *ctx, const pw_site *site);
+
+/* Watches the processes of my node. */
+PEERWIN_MUST_USE peerwin_status pw_topology_watch(peerwin_ctx *ctx, const pw_site *site);
+
+/* Connects the channels of my node, and settles path and reason of every pair. Collective. */
+PEERWIN_MUST_USE peerwin_status pw_topology_connect(peerwin_ctx *ctx, int listener, const pw_site *site);
+
+/* How many polls a waiting rank may make before it yields: many if the node has a processor for each of its ranks. */
+int pw_topology_spin_polls(const peerwin_ctx *ctx);
+
+#endif
