@@ -44,7 +44,7 @@ extern "C" {
 #endif
 
 #if defined(__GNUC__)
-#define PEERWIN_API __attribute__((visibility("default")))
+#define PEERWIN_API      __attribute__((visibility("default")))
 #define PEERWIN_MUST_USE __attribute__((warn_unused_result))
 #else
 #define PEERWIN_API
@@ -61,24 +61,24 @@ extern "C" {
  *   30-39  the object can only be destroyed
  *   40-49  a native call failed; peerwin_last_error() has its name and code
  */
-#define PEERWIN_STATUS_MAP(X)                                        \
-    X(OK, 0, "success")                                              \
-    X(ERR_ARG, 1, "invalid argument")                                \
-    X(ERR_RANGE, 2, "outside the segment")                           \
-    X(ERR_STATE, 3, "not allowed in this state")                     \
-    X(ERR_MISMATCH, 4, "the ranks disagree")                         \
-    X(ERR_UNSUPPORTED, 10, "not supported here")                     \
-    X(ERR_UNREACHABLE, 11, "no path to that rank")                   \
-    X(ERR_PERMISSION, 12, "permission denied")                       \
-    X(ERR_NO_MEMORY, 13, "out of memory or another resource")        \
-    X(ERR_TIMEOUT, 20, "the deadline passed")                        \
-    X(ERR_PEER_LOST, 30, "a peer process is gone")                   \
-    X(ERR_CONTEXT_LOST, 31, "the CUDA context is lost")              \
-    X(ERR_STALE, 32, "the object has been replaced")                 \
-    X(ERR_ABORTED, 33, "the context was aborted")                    \
-    X(ERR_CUDA, 40, "a CUDA call failed")                            \
-    X(ERR_MPI, 41, "an MPI call failed")                             \
-    X(ERR_SYSTEM, 42, "a system call failed")                        \
+#define PEERWIN_STATUS_MAP(X)                                                                                          \
+    X(OK, 0, "success")                                                                                                \
+    X(ERR_ARG, 1, "invalid argument")                                                                                  \
+    X(ERR_RANGE, 2, "outside the segment")                                                                             \
+    X(ERR_STATE, 3, "not allowed in this state")                                                                       \
+    X(ERR_MISMATCH, 4, "the ranks disagree")                                                                           \
+    X(ERR_UNSUPPORTED, 10, "not supported here")                                                                       \
+    X(ERR_UNREACHABLE, 11, "no path to that rank")                                                                     \
+    X(ERR_PERMISSION, 12, "permission denied")                                                                         \
+    X(ERR_NO_MEMORY, 13, "out of memory or another resource")                                                          \
+    X(ERR_TIMEOUT, 20, "the deadline passed")                                                                          \
+    X(ERR_PEER_LOST, 30, "a peer process is gone")                                                                     \
+    X(ERR_CONTEXT_LOST, 31, "the CUDA context is lost")                                                                \
+    X(ERR_STALE, 32, "the object has been replaced")                                                                   \
+    X(ERR_ABORTED, 33, "the context was aborted")                                                                      \
+    X(ERR_CUDA, 40, "a CUDA call failed")                                                                              \
+    X(ERR_MPI, 41, "an MPI call failed")                                                                               \
+    X(ERR_SYSTEM, 42, "a system call failed")                                                                          \
     X(ERR_INTERNAL, 43, "internal error")
 
 /** PEERWIN_OK = 0, PEERWIN_ERR_ARG = 1, ... as listed in PEERWIN_STATUS_MAP. */
@@ -93,8 +93,8 @@ PEERWIN_API const char *peerwin_strerror(peerwin_status status);
 
 /**
  * The last failure of a peerwin call in this thread, as a whole sentence: stage, rank, peer, call, native code,
- * and what to do. Never NULL; "" before the first failure. Valid until this thread's next failing call.
- * A call that succeeds leaves it as it is.
+ * and what to do. Never NULL; "" before the first failure. Valid until this thread's next call; look at it only
+ * after a failure, since a call that succeeds may have overcome one and left its text here.
  */
 PEERWIN_API const char *peerwin_last_error(void);
 
@@ -134,13 +134,13 @@ typedef enum {
 } peerwin_barrier_kind;
 
 /* peerwin_config.device */
-#define PEERWIN_DEVICE_CURRENT 0      /* the caller's current CUDA context; SPREAD if there is none */
-#define PEERWIN_DEVICE_SPREAD (-1)    /* node rank modulo visible devices */
-#define PEERWIN_DEVICE(n) ((n) + 1)   /* device ordinal n */
+#define PEERWIN_DEVICE_CURRENT 0         /* the caller's current CUDA context; SPREAD if there is none */
+#define PEERWIN_DEVICE_SPREAD  (-1)      /* node rank modulo visible devices */
+#define PEERWIN_DEVICE(n)      ((n) + 1) /* device ordinal n */
 
 /* peerwin_config.flags */
-#define PEERWIN_STRICT 1u      /* a pair of ranks without a direct path is an error at init */
-#define PEERWIN_NO_VERIFY 2u   /* skip write-and-verify of fresh mappings */
+#define PEERWIN_STRICT      1u /* a pair of ranks without a direct path is an error at init */
+#define PEERWIN_NO_VERIFY   2u /* skip write-and-verify of fresh mappings */
 #define PEERWIN_NO_WATCHDOG 4u /* no watchdog thread (CUDA space has one) */
 
 /** Options of a context. All but device, devices and num_devices must be the same on every rank. */
@@ -158,7 +158,8 @@ typedef struct {
 
 /** Sets every option to its default. Inline, so that `size` is that of the caller's header. */
 static inline void peerwin_config_init(peerwin_config *config_out) {
-    const peerwin_config zero = {sizeof(peerwin_config), PEERWIN_SPACE_AUTO, 0u, PEERWIN_BARRIER_AUTO, 0, 0, 0u, NULL, 0};
+    const peerwin_config zero = {
+        sizeof(peerwin_config), PEERWIN_SPACE_AUTO, 0u, PEERWIN_BARRIER_AUTO, 0, 0, 0u, NULL, 0};
     *config_out = zero;
 }
 
@@ -178,7 +179,8 @@ static inline void peerwin_config_init(peerwin_config *config_out) {
  * direct path), NO_MEMORY, MPI, SYSTEM; TIMEOUT and PEER_LOST (then no context is made, the communicator's
  * duplicate is given up, and a process that wants to end should call MPI_Abort).
  */
-PEERWIN_API PEERWIN_MUST_USE peerwin_status peerwin_init(MPI_Comm comm, const peerwin_config *config, peerwin_ctx **ctx_out);
+PEERWIN_API PEERWIN_MUST_USE peerwin_status peerwin_init(MPI_Comm comm, const peerwin_config *config,
+                                                         peerwin_ctx **ctx_out);
 
 /**
  * Ends a context and frees all that it still holds, windows included (each forgotten one is named once in the
@@ -251,20 +253,21 @@ typedef struct {
 } peerwin_peer;
 
 /** Describes the path from this rank to `rank`. Local. ARG: NULL, size 0, or rank out of range. */
-PEERWIN_API PEERWIN_MUST_USE peerwin_status peerwin_peer_query(const peerwin_ctx *ctx, int rank, peerwin_peer *peer_out);
+PEERWIN_API PEERWIN_MUST_USE peerwin_status peerwin_peer_query(const peerwin_ctx *ctx, int rank,
+                                                               peerwin_peer *peer_out);
 
 /* ----------------------------------------------------------------------------------------------- windows */
 
 /** Options of a window. All but neighbors and num_neighbors must be the same on every rank. */
 typedef struct {
-    size_t size;           /* set by peerwin_win_config_init */
-    unsigned handles;      /* mask of peerwin_handle for this window, 0 = what the context allows */
-    size_t reserve_bytes;  /* growth limit, 0 = fixed size */
-    int read_only;         /* 1: peers may get but not put (their mapping is read-only); signals still work */
-    const int *neighbors;  /* ranks that map me and that I map, symmetric; NULL = all ranks */
-    int num_neighbors;     /* entries in neighbors */
-    unsigned num_signals;  /* 64-bit signal slots per rank, 0 = 64, at most 65536 */
-    const char *name;      /* for messages and traces, NULL = none; copied, at most 63 characters are kept */
+    size_t size;          /* set by peerwin_win_config_init */
+    unsigned handles;     /* mask of peerwin_handle for this window, 0 = what the context allows */
+    size_t reserve_bytes; /* growth limit, 0 = fixed size */
+    int read_only;        /* 1: peers may get but not put (their mapping is read-only); signals still work */
+    const int *neighbors; /* ranks that map me and that I map, symmetric; NULL = all ranks */
+    int num_neighbors;    /* entries in neighbors */
+    unsigned num_signals; /* 64-bit signal slots per rank, 0 = 64, at most 65536 */
+    const char *name;     /* for messages and traces, NULL = none; copied, at most 63 characters are kept */
 } peerwin_win_config;
 
 /** Sets every option to its default. Inline, so that `size` is that of the caller's header. */
@@ -285,8 +288,8 @@ static inline void peerwin_win_config_init(peerwin_win_config *config_out) {
  * in another collective call), UNSUPPORTED, NO_MEMORY (also: descriptor limit; the text says which), STATE,
  * SYSTEM, MPI; TIMEOUT and PEER_LOST break the context.
  */
-PEERWIN_API PEERWIN_MUST_USE peerwin_status peerwin_win_alloc(peerwin_ctx *ctx, size_t bytes, const peerwin_win_config *config,
-                                                   peerwin_win **win_out);
+PEERWIN_API PEERWIN_MUST_USE peerwin_status peerwin_win_alloc(peerwin_ctx *ctx, size_t bytes,
+                                                              const peerwin_win_config *config, peerwin_win **win_out);
 
 /**
  * Makes a window over memory that the caller already has, [base, base + bytes). The memory stays the caller's, must
@@ -296,7 +299,7 @@ PEERWIN_API PEERWIN_MUST_USE peerwin_status peerwin_win_alloc(peerwin_ctx *ctx, 
  * rank: private host memory cannot be mapped by another process; allocate with peerwin_win_alloc instead.
  */
 PEERWIN_API PEERWIN_MUST_USE peerwin_status peerwin_win_attach(peerwin_ctx *ctx, void *base, size_t bytes,
-                                                    const peerwin_win_config *config, peerwin_win **win_out);
+                                                               const peerwin_win_config *config, peerwin_win **win_out);
 
 /**
  * Ends a window: waits for all ranks, unmaps, waits again, and releases the memory. NULL is fine (and local).
@@ -350,11 +353,11 @@ PEERWIN_API uint64_t peerwin_win_generation(const peerwin_win *win);
 
 /** Copies `bytes` bytes from `src` to `rank`'s segment at `offset`. */
 PEERWIN_API PEERWIN_MUST_USE peerwin_status peerwin_put(peerwin_win *win, int rank, size_t offset, const void *src,
-                                             size_t bytes, peerwin_stream stream);
+                                                        size_t bytes, peerwin_stream stream);
 
 /** Copies `bytes` bytes from `rank`'s segment at `offset` to `dst`. */
 PEERWIN_API PEERWIN_MUST_USE peerwin_status peerwin_get(peerwin_win *win, int rank, size_t offset, void *dst,
-                                             size_t bytes, peerwin_stream stream);
+                                                        size_t bytes, peerwin_stream stream);
 
 /**
  * A strided box of bytes: count[0] contiguous bytes, count[1] rows stride[0] apart, count[2] planes stride[1] apart,
@@ -370,26 +373,29 @@ typedef struct {
  * Copies the box `from` of the memory at `src` to the box `to` of `rank`'s segment. Both must have equal counts (ARG);
  * the rows of `to` must not overlap each other (ARG); those of `from` may.
  */
-PEERWIN_API PEERWIN_MUST_USE peerwin_status peerwin_put_box(peerwin_win *win, int rank, const peerwin_box *to, const void *src,
-                                                 const peerwin_box *from, peerwin_stream stream);
+PEERWIN_API PEERWIN_MUST_USE peerwin_status peerwin_put_box(peerwin_win *win, int rank, const peerwin_box *to,
+                                                            const void *src, const peerwin_box *from,
+                                                            peerwin_stream stream);
 
 /** Copies the box `from` of `rank`'s segment to the box `to` of the memory at `dst`; rules as for peerwin_put_box. */
-PEERWIN_API PEERWIN_MUST_USE peerwin_status peerwin_get_box(peerwin_win *win, int rank, const peerwin_box *from, void *dst,
-                                                 const peerwin_box *to, peerwin_stream stream);
+PEERWIN_API PEERWIN_MUST_USE peerwin_status peerwin_get_box(peerwin_win *win, int rank, const peerwin_box *from,
+                                                            void *dst, const peerwin_box *to, peerwin_stream stream);
 
 /** What a signal does to its slot. A slot takes SET from one rank, or ADD from any; not both from different ranks. */
 typedef enum { PEERWIN_SIGNAL_SET = 0, PEERWIN_SIGNAL_ADD = 1 } peerwin_signal_op;
 
 /** peerwin_put, then peerwin_signal: whoever sees the signal sees the data. `bytes` may be 0. */
-PEERWIN_API PEERWIN_MUST_USE peerwin_status peerwin_put_signal(peerwin_win *win, int rank, size_t offset, const void *src, size_t bytes,
-                                                    unsigned slot, peerwin_signal_op op, uint64_t value, peerwin_stream stream);
+PEERWIN_API PEERWIN_MUST_USE peerwin_status peerwin_put_signal(peerwin_win *win, int rank, size_t offset,
+                                                               const void *src, size_t bytes, unsigned slot,
+                                                               peerwin_signal_op op, uint64_t value,
+                                                               peerwin_stream stream);
 
 /**
- * Sets `rank`'s signal `slot` of this window to `value`, or adds `value` to it. A release: whoever waits for it sees all
- * that this rank's stream did before. ARG: slot not below num_signals, unknown op.
+ * Sets `rank`'s signal `slot` of this window to `value`, or adds `value` to it. A release: whoever waits for it sees
+ * all that this rank's stream did before. ARG: slot not below num_signals, unknown op.
  */
-PEERWIN_API PEERWIN_MUST_USE peerwin_status peerwin_signal(peerwin_win *win, int rank, unsigned slot, peerwin_signal_op op, uint64_t value,
-                                                peerwin_stream stream);
+PEERWIN_API PEERWIN_MUST_USE peerwin_status peerwin_signal(peerwin_win *win, int rank, unsigned slot,
+                                                           peerwin_signal_op op, uint64_t value, peerwin_stream stream);
 
 /**
  * Waits until my own signal `slot` is at least `value`, compared cyclically ((int64_t)(slot - value) >= 0), so that
@@ -398,10 +404,13 @@ PEERWIN_API PEERWIN_MUST_USE peerwin_status peerwin_signal(peerwin_win *win, int
  * TIMEOUT: nothing changed, the text names ranks that are stopped, if any; call again to go on waiting.
  * PEER_LOST: a rank of this node is gone and the signal has not come.
  */
-PEERWIN_API PEERWIN_MUST_USE peerwin_status peerwin_wait(peerwin_win *win, unsigned slot, uint64_t value, peerwin_stream stream);
+PEERWIN_API PEERWIN_MUST_USE peerwin_status peerwin_wait(peerwin_win *win, unsigned slot, uint64_t value,
+                                                         peerwin_stream stream);
 
-/** Waits until my own signal `slot` is at least `count`, then subtracts `count`. For use with ADD. Else as peerwin_wait. */
-PEERWIN_API PEERWIN_MUST_USE peerwin_status peerwin_consume(peerwin_win *win, unsigned slot, uint64_t count, peerwin_stream stream);
+/** Waits until my own signal `slot` is at least `count`, then subtracts `count`. For use with ADD. Else as
+ * peerwin_wait. */
+PEERWIN_API PEERWIN_MUST_USE peerwin_status peerwin_consume(peerwin_win *win, unsigned slot, uint64_t count,
+                                                            peerwin_stream stream);
 
 /** Reads my own signal `slot`, on the host, at once. An acquire. */
 PEERWIN_API PEERWIN_MUST_USE peerwin_status peerwin_signal_read(peerwin_win *win, unsigned slot, uint64_t *value_out);
@@ -430,8 +439,8 @@ typedef enum { PEERWIN_SUM = 0, PEERWIN_MIN = 1, PEERWIN_MAX = 2 } peerwin_op;
  * Collective: type, op and count must be the same on every rank (MISMATCH on every rank otherwise). Orders like
  * a barrier. TIMEOUT: as for peerwin_barrier; a repeated call goes on with the values given first.
  */
-PEERWIN_API PEERWIN_MUST_USE peerwin_status peerwin_allreduce(peerwin_ctx *ctx, void *values, int count, peerwin_type type, peerwin_op op,
-                                                   peerwin_stream stream);
+PEERWIN_API PEERWIN_MUST_USE peerwin_status peerwin_allreduce(peerwin_ctx *ctx, void *values, int count,
+                                                              peerwin_type type, peerwin_op op, peerwin_stream stream);
 
 /**
  * Waits on the host until all work given to `stream` is done, with deadline and dead-peer check. Results of stream
@@ -443,9 +452,9 @@ PEERWIN_API PEERWIN_MUST_USE peerwin_status peerwin_stream_sync(peerwin_ctx *ctx
 
 /* The calls come with a later version; the types are fixed. */
 
-#define PEERWIN_HALO_CORNERS 1u       /* edges and corners too */
+#define PEERWIN_HALO_CORNERS       1u /* edges and corners too */
 #define PEERWIN_HALO_FASTEST_FIRST 2u /* dimension 0 varies fastest, as in Fortran */
-#define PEERWIN_HALO_SHARED 4u        /* overlaps another plan; the caller separates them by barriers */
+#define PEERWIN_HALO_SHARED        4u /* overlaps another plan; the caller separates them by barriers */
 
 /** One face of an exchange: a box in my own segment of `win` that goes to, or comes from, `peer`. */
 typedef struct {

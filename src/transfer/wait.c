@@ -1,0 +1,58 @@
+/*
+ * Copyright (c) 2026, the peerwin contributors.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Host waits; see wait.h.
+ *
+ * Ranks may outnumber processors, so a waiting rank must give its own away soon: spinning helps only while the peer
+ * runs at the same time. The order of "count myself as a sleeper, look again, sleep" is argued in pad.c.
+ */
+#include "transfer/wait.h"
+
+#include <sched.h>
+
+enum { YIELDS = 200, SLEEP_MS = 10, LOOK_EVERY = 64 };
+
+static int there(const _Atomic uint64_t *word, uint64_t target) {
+    return pw_reached(atomic_load_explicit(word, memory_order_acquire), target);
+}
+
+/* One sleep of at most SLEEP_MS. */
+static void sleep_on_doorbell(peerwin_ctx *ctx, const _Atomic uint64_t *word, uint64_t target) {
+    pw_control *control = pw_pad_control(ctx->pad);
+    uint32_t seen = atomic_load_explicit(&control->doorbell, memory_order_acquire);
+    atomic_store_explicit(&control->sleepers, 1, memory_order_seq_cst);
+    atomic_thread_fence(memory_order_seq_cst);
+    if (!there(word, target) && pw_ctx_broken(ctx) == 0)
+        pw_pad_sleep(ctx->pad, seen, SLEEP_MS);
+    atomic_store_explicit(&control->sleepers, 0, memory_order_relaxed);
+}
+
+pw_cause pw_waiter_await(pw_waiter *waiter, const _Atomic uint64_t *word, uint64_t target) {
+    peerwin_ctx *ctx = waiter->ctx;
+    for (int poll = 0; poll < ctx->spin_polls; poll++) {
+        if (there(word, target))
+            return 0;
+        pw_relax();
+    }
+    if (!waiter->started) {
+        waiter->started = 1;
+        waiter->watch = pw_ctx_watch(ctx);
+    }
+    for (int round = 1;; round += round < YIELDS) {
+        if (there(word, target))
+            return 0;
+        pw_cause cause = round % LOOK_EVERY == 0 || round >= YIELDS ? pw_watch_look(&waiter->watch) : 0;
+        if (cause != 0)
+            return there(word, target) ? 0 : cause; /* the peer may have answered just before it went */
+        if (round < YIELDS)
+            sched_yield();
+        else
+            sleep_on_doorbell(ctx, word, target);
+    }
+}
+
+peerwin_status pw_wait_broken(peerwin_ctx *ctx, pw_cause cause, const pw_site *site) {
+    pw_ctx_break(ctx, cause);
+    return pw_cause_fail(pw_ctx_broken(ctx), &ctx->live, site);
+}
