@@ -78,9 +78,9 @@ static void works_on_a_cartesian_communicator(void) {
 static void works_on_a_graph_communicator(void) {
     int right = (job.rank + 1) % job.size;
     int left = (job.rank + job.size - 1) % job.size;
+    int weight = 1;
     MPI_Comm graph;
-    MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, 1, &left, MPI_UNWEIGHTED, 1, &right, MPI_UNWEIGHTED, MPI_INFO_NULL,
-                                   0, &graph);
+    MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, 1, &left, &weight, 1, &right, &weight, MPI_INFO_NULL, 0, &graph);
     check_comm(graph);
     MPI_Comm_free(&graph);
 }
