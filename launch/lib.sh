@@ -239,8 +239,9 @@ run_demo() {
     rm -f -- "$picture"
     say "heat conduction, 250 x 250 cells, 10 steps, 4 ranks that share memory windows"
     mpi 4 "$build/bin/heat" -n 250 --steps 10 --image "$picture" 2>&1 | tee "$log" || status=$?
-    [ "$status" -eq 0 ] && tail -n 1 "$log" | grep -q 'PASSED$' && [ -s "$picture" ] ||
+    if [ "$status" -ne 0 ] || ! tail -n 1 "$log" | grep -q 'PASSED$' || [ ! -s "$picture" ]; then
         die "FAILED: the demo (exit status $status)" "the log is $log"
+    fi
 }
 
 # run_tests BUILD LOGNAME CTEST-ARGUMENTS...: shows ctest's output, and its summary once more as the last line.
