@@ -134,6 +134,8 @@ static peerwin_status check_strict(peerwin_ctx *ctx) {
 }
 
 static void settle(peerwin_ctx *ctx, const pw_settings *settings) {
+    ctx->rank = ctx->agree.rank;
+    ctx->size = ctx->agree.size;
     ctx->space = PEERWIN_SPACE_HOST;
     ctx->flags = settings->options.flags;
     ctx->timeout_ms = settings->options.timeout_ms;
@@ -143,8 +145,6 @@ static void settle(peerwin_ctx *ctx, const pw_settings *settings) {
     ctx->node_comm = ctx->direct_comm = MPI_COMM_NULL;
     ctx->keyval = MPI_KEYVAL_INVALID;
     ctx->pad_segment.fd = -1;
-    ctx->rank = ctx->agree.rank;
-    ctx->size = ctx->agree.size;
 }
 
 static void say_ready(const peerwin_ctx *ctx) {

@@ -7,16 +7,21 @@ here=$(dirname -- "${BASH_SOURCE[0]}")
 # shellcheck source=tests/packaging/common.sh
 source "$here/common.sh"
 
-read -ra cflags < <(pkg-config --cflags peerwin)
-read -ra libs < <(pkg-config --libs peerwin)
-libdir=$(pkg-config --variable=libdir peerwin)
+# pkg-config writes for a shell to read; the build directory may have a space in its name.
+cflags=() libs=() libdir=()
+flags() {
+    eval "cflags=($(pkg-config --cflags "$@" peerwin)) libs=($(pkg-config --libs "$@" peerwin))"
+    eval "libdir=($(pkg-config --variable=libdir peerwin))"
+}
+
+flags
 strict=(-std=c11 -Wall -Wextra -Wpedantic -Werror)
 
-"$CC" "${strict[@]}" "${cflags[@]}" "$here/exchange.c" -o shared "${libs[@]}" "-Wl,-rpath,$libdir"
+"$CC" "${strict[@]}" "${cflags[@]}" "$here/exchange.c" -o shared "${libs[@]}" "-Wl,-rpath,${libdir[0]}"
 run "$WORK/shared"
 
 if command -v mpicc >/dev/null; then
-    mpicc "${cflags[@]}" "$here/exchange.c" -o by_mpicc "${libs[@]}" "-Wl,-rpath,$libdir"
+    mpicc "${cflags[@]}" "$here/exchange.c" -o by_mpicc "${libs[@]}" "-Wl,-rpath,${libdir[0]}"
     run "$WORK/by_mpicc"
 fi
 
@@ -24,8 +29,7 @@ fi
 cp -R -- "$PREFIX" only_static
 find only_static -name 'libpeerwin.so*' -delete
 PKG_CONFIG_PATH=${PKG_CONFIG_PATH/#"$PREFIX"/$WORK/only_static}
-read -ra cflags < <(pkg-config --static --cflags peerwin)
-read -ra libs < <(pkg-config --static --libs peerwin)
+flags --static
 "$CC" "${cflags[@]}" "$here/exchange.c" -o static "${libs[@]}"
 if readelf -d static | grep libpeerwin; then
     fail "the static program needs the shared library"

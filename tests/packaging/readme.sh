@@ -19,6 +19,12 @@ start=$(block sh | grep '^mpirun ') || fail "README.md has no line that starts i
 block text >expected
 [ -s expected ] || fail "README.md has no output"
 
+# The README's lines are for a prefix without spaces, like most of its readers'.
+prefix=$(mktemp -d)
+trap 'rm -rf -- "$prefix"' EXIT
+cp -R -- "$PREFIX/." "$prefix"
+export PKG_CONFIG_PATH=${PKG_CONFIG_PATH/#"$PREFIX"/$prefix}
+
 # On the command lines of the README the compiler is cc; here it is the build's.
 cc() {
     "$CC" -Wall -Wextra -Werror "$@"
