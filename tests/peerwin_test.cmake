@@ -19,9 +19,9 @@ if(PEERWIN_SANITIZE)
   # Leak reports need stacks through MPI's components, which are unloaded by then: hence the slow unwinder.
   list(APPEND peerwin_test_env
     "ASAN_OPTIONS=detect_leaks=1:fast_unwind_on_malloc=0:abort_on_error=0"
-    "LSAN_OPTIONS=suppressions=${CMAKE_CURRENT_LIST_DIR}/support/lsan.supp:print_suppressions=0"
+    "LSAN_OPTIONS=suppressions='${CMAKE_CURRENT_LIST_DIR}/support/lsan.supp':print_suppressions=0"
     "UBSAN_OPTIONS=print_stacktrace=1"
-    "TSAN_OPTIONS=suppressions=${CMAKE_CURRENT_LIST_DIR}/support/tsan.supp"
+    "TSAN_OPTIONS=suppressions='${CMAKE_CURRENT_LIST_DIR}/support/tsan.supp'"
     "OMPI_MCA_memory=^patcher")
   set(peerwin_time_factor 4)
 endif()
