@@ -18,11 +18,11 @@ static void check_init_refused(const char *word) {
 static void check_calls_after_finalize(peerwin_ctx *ctx, peerwin_win *win) {
     peerwin_win *late = NULL;
     double value = 1;
-    check_init_refused("MPI_Finalize");
-    CHECK_STATUS(peerwin_win_alloc(ctx, 64, NULL, &late), PEERWIN_ERR_STATE, "MPI_Finalize");
-    CHECK_STATUS(peerwin_win_attach(ctx, &value, sizeof(value), NULL, &late), PEERWIN_ERR_STATE, "MPI_Finalize");
+    check_init_refused("finalized");
+    CHECK_STATUS(peerwin_win_alloc(ctx, 64, NULL, &late), PEERWIN_ERR_STATE, "finalized");
+    CHECK_STATUS(peerwin_win_attach(ctx, &value, sizeof(value), NULL, &late), PEERWIN_ERR_STATE, "finalized");
     CHECK(late == NULL);
-    CHECK_STATUS(peerwin_win_free(win), PEERWIN_ERR_STATE, "MPI_Finalize");
+    CHECK_STATUS(peerwin_win_free(win), PEERWIN_ERR_STATE, "finalized");
     CHECK_EQUAL(peerwin_rank(ctx), job.rank);
     CHECK_EQUAL(peerwin_size(ctx), job.size);
     CHECK_OK(peerwin_finalize(ctx));

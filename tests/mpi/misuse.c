@@ -206,7 +206,7 @@ static void a_larger_config_is_taken_if_its_tail_is_zero(void) {
     CHECK_OK(peerwin_win_alloc(ctx, 64, &larger.config, &win));
     CHECK_OK(peerwin_win_free(win));
     larger.tail[63] = 1;
-    check_alloc_refused(ctx, 64, &larger.config, PEERWIN_ERR_ARG, "size");
+    check_alloc_refused(ctx, 64, &larger.config, PEERWIN_ERR_ARG, "peerwin_win_config");
     CHECK_OK(peerwin_finalize(ctx));
 }
 
@@ -306,7 +306,7 @@ static void a_larger_context_config_is_taken_if_its_tail_is_zero(void) {
     CHECK_OK(peerwin_init(MPI_COMM_WORLD, &larger.config, &ctx));
     CHECK_OK(peerwin_finalize(ctx));
     larger.tail[0] = 1;
-    check_init_refused(&larger.config, PEERWIN_ERR_ARG, "size");
+    check_init_refused(&larger.config, PEERWIN_ERR_ARG, "peerwin_config");
 }
 
 static void what_this_build_or_machine_lacks_is_unsupported(void) {
@@ -337,7 +337,7 @@ static void different_context_options_are_a_mismatch_that_shows_both_sides(void)
     if (job.space == PEERWIN_SPACE_HOST) {
         config = default_config();
         config.space = job.rank == 0 ? PEERWIN_SPACE_AUTO : PEERWIN_SPACE_HOST;
-        check_differ(&config, "space", "host");
+        check_differ(&config, "space", "differs");
     }
     config = default_config();
     test_env("PEERWIN_TIMEOUT", job.rank == 0 ? "5.5" : "6.5");
@@ -363,7 +363,7 @@ static void an_intercommunicator_is_refused(void) {
     peerwin_ctx *ctx = NULL;
     MPI_Comm_split(MPI_COMM_WORLD, job.rank % 2, job.rank, &half);
     MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, 1 - job.rank % 2, 5, &between);
-    CHECK_STATUS(peerwin_init(between, NULL, &ctx), PEERWIN_ERR_ARG, "intracommunicator");
+    CHECK_STATUS(peerwin_init(between, NULL, &ctx), PEERWIN_ERR_ARG, "intercommunicator");
     CHECK(ctx == NULL);
     MPI_Comm_free(&between);
     MPI_Comm_free(&half);

@@ -201,10 +201,10 @@ static void a_helper_thread_may_end_the_wait_of_the_main_one(void) {
     if (job.rank == 0) {
         CHECK_EQUAL(pthread_create(&thread, NULL, abort_later, ctx), 0);
     }
-    CHECK_STATUS_ALL(peerwin_wait(win, 0, 1, NULL), PEERWIN_ERR_ABORTED, "rank 0");
+    CHECK_STATUS_ALL(peerwin_wait(win, 0, 1, NULL), PEERWIN_ERR_ABORTED, "peer 0", "peerwin_abort");
     CHECK(test_seconds() - start < 1.5);
-    CHECK_STATUS(peerwin_check(ctx), PEERWIN_ERR_ABORTED, "rank 0");
-    CHECK_STATUS(peerwin_barrier(ctx, NULL), PEERWIN_ERR_ABORTED, "rank 0");
+    CHECK_STATUS(peerwin_check(ctx), PEERWIN_ERR_ABORTED, "peer 0", "peerwin_abort");
+    CHECK_STATUS(peerwin_barrier(ctx, NULL), PEERWIN_ERR_ABORTED, "peer 0", "peerwin_abort");
     if (job.rank == 0) {
         CHECK_EQUAL(pthread_join(thread, &failed), 0);
         CHECK(failed == NULL);

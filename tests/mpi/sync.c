@@ -181,6 +181,7 @@ static void a_wait_that_times_out_may_be_repeated(void) {
     CHECK_STATUS(peerwin_consume(win, 9, 1, NULL), PEERWIN_ERR_TIMEOUT, "slot 9");
     CHECK_EQUAL(slot_value(win, 9), 0);
     CHECK_OK(peerwin_check(ctx));
+    MPI_Barrier(MPI_COMM_WORLD);
     CHECK_OK(peerwin_signal(win, right_of(job.rank), 9, PEERWIN_SIGNAL_ADD, 1, NULL));
     MPI_Barrier(MPI_COMM_WORLD);
     CHECK_OK(peerwin_wait(win, 9, 1, NULL));
