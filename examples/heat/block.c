@@ -29,7 +29,7 @@ bool block_make(int n, int rank, int size, struct block *block_out) {
     const int column = rank % b.columns, row = rank / b.columns;
     cut(n, b.columns, column, &b.x0, &b.nx);
     cut(n, b.rows, row, &b.y0, &b.ny);
-    b.pitch = (ROW_START + b.nx + 1 + 7) / 8 * 8;
+    b.pitch = (ptrdiff_t)(ROW_START + b.nx + 1 + 7) / 8 * 8;
     b.neighbour[WEST] = column > 0 ? rank - 1 : MPI_PROC_NULL;
     b.neighbour[EAST] = column < b.columns - 1 ? rank + 1 : MPI_PROC_NULL;
     b.neighbour[SOUTH] = row > 0 ? rank - b.columns : MPI_PROC_NULL;
