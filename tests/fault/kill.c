@@ -1,0 +1,283 @@
+/*
+ * Copyright (c) 2026, the peerwin contributors.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Ranks that die. A job has a few survivors and many victims; for each row of a table one victim and some survivors
+ * make a context, and the victim is killed at the place that the row names. The survivors must learn of it within a
+ * second, from then on get the same cause from every call, and be able to free and finalize, with nothing left over.
+ *
+ * The launcher's exit status says nothing about such a job: the survivors write a verdict, which survivors.sh reads.
+ */
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "holdings.h"
+#include "inject.h"
+#include "support/memory.h"
+
+enum { TIMEOUT_MS = 20000, SHORT_MS = 1000 };
+
+typedef enum { IN_INIT, IN_ALLOC, IN_FREE, IN_FINALIZE, IN_BARRIER, IN_ALLREDUCE, IN_WAIT, NOWHERE } place;
+
+/** One death: with how many ranks in all, which of them the victim is, where. */
+typedef struct {
+    const char *name;
+    int ranks;
+    int victim;
+    place where;
+    uint64_t calls; /* 0: before the call */
+    int nth;
+} death;
+
+#define AT(call) INJECT_BIT(INJECT_##call)
+
+static const death deaths[] = {
+    {"init, after the ranks met, before they connect", 2, 1, IN_INIT, AT(PIDFD_OPEN), 1},
+    {"init, connecting", 3, 2, IN_INIT, AT(CONNECT), 2},
+    {"init, accepting", 3, 0, IN_INIT, AT(ACCEPT4), 2},
+    {"init, exchange of pads", 4, 1, IN_INIT, AT(FCNTL), 2},
+    {"init, proof of pads", 8, 5, IN_INIT, AT(MPI_IALLREDUCE), 17},
+    {"announce, before it comes", 2, 0, IN_ALLOC, 0, 0},
+    {"announce, between its steps", 3, 1, IN_ALLOC, AT(MPI_IALLGATHER), 1},
+    {"exchange, before sending", 2, 1, IN_ALLOC, AT(SENDMSG), 1},
+    {"exchange, between the steps", 4, 2, IN_ALLOC, AT(SENDMSG), 3},
+    {"exchange, before receiving", 8, 0, IN_ALLOC, AT(RECVMSG), 1},
+    {"map", 3, 2, IN_ALLOC, AT(MMAP), 2},
+    {"verify", 4, 3, IN_ALLOC, AT(MPI_IALLREDUCE), 4},
+    {"barrier", 2, 0, IN_BARRIER, 0, 0},
+    {"barrier", 8, 7, IN_BARRIER, 0, 0},
+    {"allreduce", 2, 1, IN_ALLREDUCE, 0, 0},
+    {"allreduce", 8, 3, IN_ALLREDUCE, 0, 0},
+    {"what is awaited", 2, 1, IN_WAIT, 0, 0},
+    {"what is awaited", 4, 0, IN_WAIT, 0, 0},
+    {"free, before it comes", 2, 1, IN_FREE, 0, 0},
+    {"free, unmapping", 4, 0, IN_FREE, AT(MUNMAP), 1},
+    {"finalize, before it comes", 3, 0, IN_FINALIZE, 0, 0},
+    {"finalize, unmapping", 2, 1, IN_FINALIZE, AT(MUNMAP), 1},
+    {"finalize, second step", 8, 7, IN_FINALIZE, AT(MPI_IALLREDUCE), 2},
+};
+enum { DEATHS = sizeof(deaths) / sizeof(deaths[0]) };
+
+static int survivors;          /* ranks of the world that stay; the others die in turn */
+static MPI_Comm team;          /* the survivors */
+static _Atomic int64_t *stamp; /* when the last victim died */
+
+/* ------------------------------------------------------------------------------------------------- meeting */
+
+/* Waits without taking the processor from those who work. */
+static void wait_quietly(MPI_Request *request) {
+    int done = 0;
+    while (MPI_Test(request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && !done) {
+        test_sleep_ms(2);
+    }
+}
+
+static void meet(MPI_Comm comm) {
+    MPI_Request request;
+    MPI_Ibarrier(comm, &request);
+    wait_quietly(&request);
+}
+
+/* A page that all ranks share, so that a victim can leave the time of its death. */
+static void share_stamp(void) {
+    char path[64] = "";
+    int fd = -1;
+    if (job.rank == 0) {
+        snprintf(path, sizeof(path), "/tmp/peerwin-fault-XXXXXX");
+        fd = mkstemp(path);
+        CHECK(fd >= 0 && ftruncate(fd, 4096) == 0);
+    }
+    MPI_Bcast(path, sizeof(path), MPI_CHAR, 0, MPI_COMM_WORLD);
+    FILE *file = job.rank == 0 ? fdopen(fd, "r+") : fopen(path, "r+");
+    CHECK(file != NULL);
+    stamp = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fileno(file), 0);
+    CHECK(stamp != MAP_FAILED);
+    fclose(file);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (job.rank == 0) {
+        unlink(path);
+    }
+    inject_stamp_to(stamp);
+}
+
+static double seconds_since_death(void) {
+    return test_seconds() - 1e-9 * (double)atomic_load(stamp);
+}
+
+/* Members of a row: the first survivors, with the victim at its place among them. */
+static MPI_Comm make_comm(const death *d, int victim) {
+    MPI_Comm comm;
+    int in = job.rank == victim || job.rank < d->ranks - 1;
+    int key = job.rank == victim ? 2 * d->victim - 1 : 2 * job.rank;
+    MPI_Comm_split(MPI_COMM_WORLD, in ? 0 : MPI_UNDEFINED, key, &comm);
+    return comm;
+}
+
+/* -------------------------------------------------------------------------------------------------- one death */
+
+typedef struct {
+    peerwin_ctx *ctx;
+    peerwin_win *win;
+} pair;
+
+static peerwin_status do_init(MPI_Comm comm, peerwin_ctx **ctx_out) {
+    peerwin_config config;
+    peerwin_config_init(&config);
+    config.space = job.space;
+    config.timeout_ms = TIMEOUT_MS;
+    return peerwin_init(comm, &config, ctx_out);
+}
+
+static peerwin_status do_place(const death *d, MPI_Comm comm, pair *p) {
+    double value = 1;
+    peerwin_status status;
+    switch (d->where) {
+    case IN_INIT:
+        return do_init(comm, &p->ctx);
+    case IN_ALLOC:
+        return peerwin_win_alloc(p->ctx, 100000, NULL, &p->win);
+    case IN_FREE:
+        return peerwin_win_free(p->win);
+    case IN_FINALIZE:
+        status = peerwin_finalize(p->ctx);
+        p->win = status == PEERWIN_OK ? NULL : p->win;
+        p->ctx = status == PEERWIN_OK ? NULL : p->ctx;
+        return status;
+    case IN_BARRIER:
+        return peerwin_barrier(p->ctx, NULL);
+    case IN_ALLREDUCE:
+        return peerwin_allreduce(p->ctx, &value, 1, PEERWIN_DOUBLE, PEERWIN_SUM, NULL);
+    default:
+        return peerwin_wait(p->win, 0, 1, NULL);
+    }
+}
+
+/* What both do before the place: everything that comes earlier in a life. */
+static void prepare(const death *d, MPI_Comm comm, pair *p) {
+    if (d->where != IN_INIT) {
+        CHECK_OK(do_init(comm, &p->ctx));
+    }
+    if (d->where != IN_INIT && d->where != IN_ALLOC) {
+        CHECK_OK(peerwin_win_alloc(p->ctx, 4096, NULL, &p->win));
+        CHECK_OK(peerwin_barrier(p->ctx, NULL));
+    }
+}
+
+static _Noreturn void be_victim(const death *d, MPI_Comm comm) {
+    pair p = {0};
+    inject_plan plan = {.calls = d->calls, .nth = d->nth, .action = INJECT_KILL};
+    prepare(d, comm, &p);
+    test_sleep_ms(100); /* so that the others wait */
+    if (d->calls == 0) {
+        inject_die();
+    }
+    inject_arm(&plan);
+    (void)do_place(d, comm, &p);
+    test_fail(__FILE__, __LINE__, "%s: the victim lives on after %d calls", d->name, inject_counted());
+}
+
+/* Every call of a broken context returns the cause, at once. */
+static void check_all_lost(const death *d, pair *p) {
+    char peer[32];
+    double value = 1;
+    double start = test_seconds();
+    peerwin_win *late = NULL;
+    snprintf(peer, sizeof(peer), "peer %d", d->victim);
+    CHECK_STATUS(peerwin_check(p->ctx), PEERWIN_ERR_PEER_LOST, peer);
+    CHECK_STATUS(peerwin_barrier(p->ctx, NULL), PEERWIN_ERR_PEER_LOST, peer);
+    CHECK_STATUS(peerwin_allreduce(p->ctx, &value, 1, PEERWIN_DOUBLE, PEERWIN_SUM, NULL), PEERWIN_ERR_PEER_LOST, peer);
+    CHECK_STATUS(peerwin_quiet(p->ctx, NULL), PEERWIN_ERR_PEER_LOST, peer);
+    CHECK_STATUS(peerwin_stream_sync(p->ctx, NULL), PEERWIN_ERR_PEER_LOST, peer);
+    CHECK_STATUS(peerwin_win_alloc(p->ctx, 64, NULL, &late), PEERWIN_ERR_PEER_LOST, peer);
+    if (p->win != NULL) {
+        CHECK_STATUS(peerwin_put(p->win, 0, 0, &value, 8, NULL), PEERWIN_ERR_PEER_LOST, peer);
+        CHECK_STATUS(peerwin_get(p->win, 0, 0, &value, 8, NULL), PEERWIN_ERR_PEER_LOST, peer);
+        CHECK_STATUS(peerwin_signal(p->win, 0, 0, PEERWIN_SIGNAL_ADD, 1, NULL), PEERWIN_ERR_PEER_LOST, peer);
+        CHECK_STATUS(peerwin_wait(p->win, 0, 1, NULL), PEERWIN_ERR_PEER_LOST, peer);
+        CHECK_STATUS(peerwin_consume(p->win, 0, 1, NULL), PEERWIN_ERR_PEER_LOST, peer);
+    }
+    CHECK(test_seconds() - start < 0.5);
+}
+
+static void survive(const death *d, MPI_Comm comm) {
+    pair p = {0};
+    char peer[32];
+    snprintf(peer, sizeof(peer), "peer %d", d->victim);
+    holdings before = holdings_take();
+    prepare(d, comm, &p);
+    peerwin_status status = do_place(d, comm, &p);
+    double late = seconds_since_death();
+    CHECK_STATUS(status, PEERWIN_ERR_PEER_LOST, peer);
+    if (late > 1.0) {
+        test_fail(__FILE__, __LINE__, "%s: it took %.3f s", d->name, late);
+    }
+    if (p.ctx != NULL) {
+        CHECK(d->where != IN_INIT);
+        check_all_lost(d, &p);
+        if (d->ranks % 2 == 0) { /* else finalize frees it */
+            CHECK_OK(peerwin_win_free(p.win));
+        }
+        CHECK_OK(peerwin_finalize(p.ctx));
+    }
+    holdings_check(&before, d->name);
+    MPI_Allreduce(MPI_IN_PLACE, &late, 1, MPI_DOUBLE, MPI_MAX, team);
+    if (job.rank == 0) {
+        printf("ok %s (%d ranks, rank %d dies, known after %.3f s)\n", d->name, d->ranks, d->victim, late);
+    }
+}
+
+/* ------------------------------------------------------------------------------------------------------ the job */
+
+static void write_verdict(const char *path) {
+    FILE *file = fopen(path, "w");
+    CHECK(file != NULL);
+    CHECK(fprintf(file, "PASSED\n") > 0);
+    CHECK(fclose(file) == 0);
+}
+
+static int number(const char *text) {
+    return text == NULL ? 0 : atoi(text);
+}
+
+/* kill VERDICT SURVIVORS FIRST LAST: rows first to last, each with a victim of its own. */
+int main(int argc, char **argv) {
+    test_begin(argc, argv);
+    CHECK(argc == 5);
+    survivors = number(argv[2]);
+    int first = number(argv[3]);
+    int last = number(argv[4]) < DEATHS ? number(argv[4]) : DEATHS - 1;
+    MPI_Comm comms[DEATHS];
+    CHECK_EQUAL(job.size, survivors + last - first + 1);
+    share_stamp();
+    for (int i = first; i <= last; i++) {
+        comms[i] = make_comm(&deaths[i], survivors + i - first);
+    }
+    MPI_Comm_split(MPI_COMM_WORLD, job.rank < survivors, job.rank, &team);
+    MPI_Barrier(MPI_COMM_WORLD);
+    for (int i = first; i <= last; i++) {
+        if (comms[i] != MPI_COMM_NULL) {
+            meet(comms[i]);
+        }
+        if (job.rank == survivors + i - first) {
+            be_victim(&deaths[i], comms[i]);
+        }
+        if (job.rank < survivors && comms[i] != MPI_COMM_NULL) {
+            survive(&deaths[i], comms[i]);
+        } else if (job.rank < survivors) {
+            double nothing = 0;
+            MPI_Allreduce(MPI_IN_PLACE, &nothing, 1, MPI_DOUBLE, MPI_MAX, team);
+        }
+        if (job.rank < survivors) {
+            meet(team);
+        }
+    }
+    if (job.rank == 0) {
+        write_verdict(argv[1]);
+    }
+    fflush(NULL);
+    _exit(0); /* MPI_Finalize would wait for the dead */
+}
