@@ -42,22 +42,57 @@ peerwin_status pw_refuse_slot(const peerwin_win *win, const char *call, unsigned
                    slot, win->num_signals - 1);
 }
 
-/* memmove, because within one segment source and target may overlap; it costs the same. */
-static peerwin_status store(const peerwin_win *win, const char *call, int rank, size_t offset, const void *src,
-                            size_t bytes) {
+/*
+ * Copies up to 16 bytes without a call, which would take longer than the copy. Everything is loaded before anything is
+ * stored, so source and target may overlap, as in memmove.
+ */
+static inline void copy_few(char *to, const char *from, size_t bytes) {
+    uint64_t first;
+    uint64_t last;
+    if (bytes >= 8) {
+        memcpy(&first, from, 8);
+        memcpy(&last, from + bytes - 8, 8);
+        memcpy(to, &first, 8);
+        memcpy(to + bytes - 8, &last, 8);
+        return;
+    }
+    char few[8];
+    for (size_t i = 0; i < bytes; i++)
+        few[i] = from[i];
+    for (size_t i = 0; i < bytes; i++)
+        to[i] = few[i];
+}
+
+static inline void copy(char *to, const char *from, size_t bytes) {
+    if (bytes <= 16)
+        copy_few(to, from, bytes);
+    else
+        memmove(to, from, bytes);
+}
+
+/* What is wrong with a store, or nothing if there is nothing to store. */
+static __attribute__((noinline)) peerwin_status store_nothing(const peerwin_win *win, const char *call, int rank,
+                                                              size_t offset, const void *src, size_t bytes) {
+    if (rank == MPI_PROC_NULL)
+        return PEERWIN_OK;
     if (!pw_win_reaches(win, rank))
         return pw_refuse_rank(win, call, rank);
-    const pw_win_peer *peer = &win->peers[rank];
-    if (!pw_in_range(peer, offset, bytes))
+    if (!pw_in_range(&win->peers[rank], offset, bytes))
         return pw_refuse_range(win, call, rank, offset, bytes);
-    if (peer->read_only)
+    if (win->peers[rank].read_only)
         return pw_refuse_store(win, call, rank);
-    if (bytes == 0)
+    return bytes > 0 && !src ? pw_refuse_null(win, call, "src") : PEERWIN_OK;
+}
+
+static inline peerwin_status store(const peerwin_win *win, const char *call, int rank, size_t offset, const void *src,
+                                   size_t bytes) {
+    const pw_win_peer *peer = &win->peers[rank];
+    if (__builtin_expect(
+            pw_win_reaches(win, rank) && pw_in_range(peer, offset, bytes) && src && !peer->read_only && bytes > 0, 1)) {
+        copy(peer->base + offset, src, bytes);
         return PEERWIN_OK;
-    if (!src)
-        return pw_refuse_null(win, call, "src");
-    memmove(peer->base + offset, src, bytes);
-    return PEERWIN_OK;
+    }
+    return store_nothing(win, call, rank, offset, src, bytes);
 }
 
 peerwin_status peerwin_put(peerwin_win *win, int rank, size_t offset, const void *src, size_t bytes,
@@ -67,24 +102,20 @@ peerwin_status peerwin_put(peerwin_win *win, int rank, size_t offset, const void
     peerwin_status status = pw_win_enter(win, call);
     if (status != PEERWIN_OK)
         return status;
-    if (rank != MPI_PROC_NULL)
-        status = store(win, call, rank, offset, src, bytes);
+    status = store(win, call, rank, offset, src, bytes);
     pw_ctx_leave(win->ctx);
     return status;
 }
 
-static peerwin_status load(const peerwin_win *win, const char *call, int rank, size_t offset, void *dst, size_t bytes) {
+static __attribute__((noinline)) peerwin_status load_nothing(const peerwin_win *win, const char *call, int rank,
+                                                             size_t offset, const void *dst, size_t bytes) {
+    if (rank == MPI_PROC_NULL)
+        return PEERWIN_OK;
     if (!pw_win_reaches(win, rank))
         return pw_refuse_rank(win, call, rank);
-    const pw_win_peer *peer = &win->peers[rank];
-    if (!pw_in_range(peer, offset, bytes))
+    if (!pw_in_range(&win->peers[rank], offset, bytes))
         return pw_refuse_range(win, call, rank, offset, bytes);
-    if (bytes == 0)
-        return PEERWIN_OK;
-    if (!dst)
-        return pw_refuse_null(win, call, "dst");
-    memmove(dst, peer->base + offset, bytes);
-    return PEERWIN_OK;
+    return bytes > 0 && !dst ? pw_refuse_null(win, call, "dst") : PEERWIN_OK;
 }
 
 peerwin_status peerwin_get(peerwin_win *win, int rank, size_t offset, void *dst, size_t bytes, peerwin_stream stream) {
@@ -93,8 +124,11 @@ peerwin_status peerwin_get(peerwin_win *win, int rank, size_t offset, void *dst,
     peerwin_status status = pw_win_enter(win, call);
     if (status != PEERWIN_OK)
         return status;
-    if (rank != MPI_PROC_NULL)
-        status = load(win, call, rank, offset, dst, bytes);
+    if (__builtin_expect(pw_win_reaches(win, rank) && pw_in_range(&win->peers[rank], offset, bytes) && dst && bytes > 0,
+                         1))
+        copy(dst, win->peers[rank].base + offset, bytes);
+    else
+        status = load_nothing(win, call, rank, offset, dst, bytes);
     pw_ctx_leave(win->ctx);
     return status;
 }

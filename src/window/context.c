@@ -10,12 +10,12 @@
 
 #include <string.h>
 
-peerwin_status pw_ctx_refuse(peerwin_ctx *ctx, const char *call, int owned) {
+peerwin_status pw_ctx_refuse(peerwin_ctx *ctx, const char *call, int inside) {
     const pw_site *site = PW_SITE(call, NULL, ctx->rank, PW_NONE);
     if (atomic_load_explicit(ctx->alive, memory_order_relaxed) == 0)
         return pw_fail(PEERWIN_ERR_STATE, site,
                        "this process was forked after peerwin_init and may not use the context of its parent");
-    if (!owned)
+    if (!inside)
         return pw_fail(PEERWIN_ERR_STATE, site,
                        "another thread is in a call on this context: one thread at a time, or a context for each");
     pw_ctx_leave(ctx);

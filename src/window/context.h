@@ -12,6 +12,7 @@
 
 #include "base/agree.h"
 #include "base/env.h"
+#include "base/gate.h"
 #include "memory/memory.h"
 #include "window/channel.h"
 #include "window/pad.h"
@@ -43,7 +44,7 @@ typedef struct {
 struct peerwin_ctx {
     /* The guards, looked at by every call. */
     const _Atomic uint32_t *alive; /* 1 here, wiped to 0 in a forked child */
-    _Atomic uint32_t busy;         /* 1 while a thread is in a call */
+    pw_gate gate;                  /* one thread at a time */
     _Atomic uint32_t mpi_gone;     /* MPI_Finalize has begun */
     char *pad;                     /* my own */
 
@@ -58,7 +59,8 @@ struct peerwin_ctx {
     pw_agree agree;
     pw_liveness live;
     MPI_Comm node_comm, direct_comm;
-    int keyval; /* attribute on MPI_COMM_SELF that tells when MPI ends */
+    int keyval;  /* attribute on MPI_COMM_SELF that tells when MPI ends */
+    int closing; /* the attribute is being removed by finalize: no accident */
 
     pw_hello *hellos; /* per rank, without the nonces once connected */
     pw_peer *peers;   /* per rank */
@@ -71,8 +73,8 @@ struct peerwin_ctx {
     pw_series barrier, reduce;
 };
 
-/* The guards failed: finds out which, sets the last error, and gives up `busy` if this thread has it. */
-PEERWIN_MUST_USE peerwin_status pw_ctx_refuse(peerwin_ctx *ctx, const char *call, int owned);
+/* The guards failed: finds out which, sets the last error, and leaves the gate if this thread is inside. */
+PEERWIN_MUST_USE peerwin_status pw_ctx_refuse(peerwin_ctx *ctx, const char *call, int inside);
 
 /*
  * Enters a call: not in a forked child, one thread at a time, not broken, not after MPI_Finalize. Every pw_ctx_enter
@@ -81,10 +83,7 @@ PEERWIN_MUST_USE peerwin_status pw_ctx_refuse(peerwin_ctx *ctx, const char *call
 PEERWIN_MUST_USE static inline peerwin_status pw_ctx_enter(peerwin_ctx *ctx, const char *call) {
     if (__builtin_expect(atomic_load_explicit(ctx->alive, memory_order_relaxed) == 0, 0))
         return pw_ctx_refuse(ctx, call, 0);
-    uint32_t idle = 0;
-    if (__builtin_expect(
-            !atomic_compare_exchange_strong_explicit(&ctx->busy, &idle, 1, memory_order_acquire, memory_order_relaxed),
-            0))
+    if (__builtin_expect(!pw_gate_try(&ctx->gate), 0))
         return pw_ctx_refuse(ctx, call, 0);
     uint64_t broken = atomic_load_explicit(&pw_pad_control(ctx->pad)->broken, memory_order_relaxed);
     uint32_t gone = atomic_load_explicit(&ctx->mpi_gone, memory_order_relaxed);
@@ -94,7 +93,7 @@ PEERWIN_MUST_USE static inline peerwin_status pw_ctx_enter(peerwin_ctx *ctx, con
 }
 
 static inline void pw_ctx_leave(peerwin_ctx *ctx) {
-    atomic_store_explicit(&ctx->busy, 0, memory_order_release);
+    pw_gate_leave(&ctx->gate);
 }
 
 /* The cause for which the context is broken, 0 if it is not. */

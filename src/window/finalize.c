@@ -25,7 +25,7 @@ static int on_mpi_end(MPI_Comm comm, int keyval, void *value, void *extra) {
     (void)keyval;
     (void)extra;
     peerwin_ctx *ctx = value;
-    if (atomic_load(&ctx->busy) != 0)
+    if (ctx->closing)
         return MPI_SUCCESS;
     atomic_store(&ctx->mpi_gone, 1);
     int windows = 0;
@@ -53,7 +53,7 @@ peerwin_status pw_lifetime_watch_mpi(peerwin_ctx *ctx, const pw_site *site) {
 /* What needs MPI. Communicators with an unfinished collective are given up: freeing them could wait for the others. */
 static void release_mpi(peerwin_ctx *ctx) {
     if (ctx->keyval != MPI_KEYVAL_INVALID) {
-        atomic_store(&ctx->busy, 1); /* tells the callback that this is no accident */
+        ctx->closing = 1;
         MPI_Comm_delete_attr(MPI_COMM_SELF, ctx->keyval);
         MPI_Comm_free_keyval(&ctx->keyval);
     }
@@ -123,9 +123,7 @@ peerwin_status peerwin_finalize(peerwin_ctx *ctx) {
     if (!ctx)
         return PEERWIN_OK;
     const pw_site *site = PW_SITE(call, NULL, ctx->rank, PW_NONE);
-    uint32_t idle = 0;
-    if (atomic_load_explicit(ctx->alive, memory_order_relaxed) == 0 ||
-        !atomic_compare_exchange_strong(&ctx->busy, &idle, 1))
+    if (atomic_load_explicit(ctx->alive, memory_order_relaxed) == 0 || !pw_gate_try(&ctx->gate))
         return pw_ctx_refuse(ctx, call, 0);
     if (atomic_load(&ctx->mpi_gone) != 0) {
         pw_log(PW_LOG_WARN, ctx->rank, "peerwin_finalize came after MPI_Finalize: released locally");

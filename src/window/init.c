@@ -136,6 +136,7 @@ static peerwin_status check_strict(peerwin_ctx *ctx) {
 static void settle(peerwin_ctx *ctx, const pw_settings *settings) {
     ctx->rank = ctx->agree.rank;
     ctx->size = ctx->agree.size;
+    pw_gate_init(&ctx->gate);
     ctx->space = PEERWIN_SPACE_HOST;
     ctx->flags = settings->options.flags;
     ctx->timeout_ms = settings->options.timeout_ms;
