@@ -59,7 +59,7 @@ endfunction()
 
 function(peerwin_unit_test)
   cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME" "SOURCES;LIBRARIES")
-  string(REPLACE "." "_" target test_${arg_NAME})
+  string(REPLACE "." "_" target unit_${arg_NAME})
   add_executable(${target} ${arg_SOURCES})
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/tests)
   target_compile_definitions(${target} PRIVATE _GNU_SOURCE)
