@@ -171,7 +171,8 @@ static inline void peerwin_config_init(peerwin_config *config_out) {
  * The caller owns the context and ends it with peerwin_finalize before MPI_Finalize.
  *
  * Deadline: MPI has no non-blocking MPI_Comm_split_type, so a rank that never comes to the communicator
- * split inside init (after the ranks have met once) can block the others beyond the deadline.
+ * split inside init (after the ranks have met once) can block the others beyond the deadline. A rank that dies before
+ * the ranks have met is not known yet, and shows as TIMEOUT.
  *
  * Statuses, the same on every rank: ARG (comm, config; comm itself is checked locally), STATE (MPI not
  * initialized, or finalized already), MISMATCH (other library version or options on another rank; the text shows

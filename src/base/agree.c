@@ -4,10 +4,10 @@
  *
  * Agreed collectives; see agree.h.
  *
- * A status is agreed by one all-reduce of a few numbers: the largest "key" tells the lowest rank that failed and its
- * status; the largest and smallest tag tell whether all ranks are in the same call; the last tells whether any rank
- * has lost step with its peers outside MPI. Only a failure costs a second
- * step, the broadcast of the text.
+ * A status is agreed by one all-reduce of four numbers. The largest "key" tells which rank's failure counts (a cause
+ * before its after-effects, then the lowest rank) and its status; the largest and smallest tag tell whether all ranks
+ * are in the same call; the last tells whether any rank has lost step with its peers outside MPI. Only a failure costs
+ * a second step, the broadcast of the text.
  */
 #include "base/agree.h"
 
@@ -18,11 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct pw_agree_mail {
-    int64_t in[4];
-    int64_t out[4];
-    char text[PW_ERROR_TEXT];
-};
+enum { GRACE_MS = 200 };
 
 const char *pw_call_name(pw_call call) {
     switch (call) {
@@ -62,7 +58,8 @@ peerwin_status pw_cause_fail(pw_cause cause, const pw_liveness *live, const pw_s
             pw_liveness_describe_stopped(live, stopped, sizeof stopped);
         return pw_fail(PEERWIN_ERR_TIMEOUT, site, "not all ranks came before the deadline%s", stopped);
     default:
-        return pw_fail(PEERWIN_ERR_ABORTED, site, "the context is broken");
+        return pw_fail(PEERWIN_ERR_ABORTED, &with_peer,
+                       "a collective call failed half-way on that rank; the context can only be finalized now");
     }
 }
 
@@ -77,11 +74,11 @@ static void pause_between_tests(int round) {
     nanosleep(&(const struct timespec){.tv_nsec = 100000}, NULL);
 }
 
-peerwin_status pw_agree_wait(pw_agree *agree, MPI_Request *request, const char *what, const pw_site *site) {
-    pw_watch watch = {.live = agree->live,
-                      .broken = agree->broken,
-                      .deadline = pw_deadline(agree->timeout_ms),
-                      .next_poll = pw_now() + PW_MS};
+/* `broken` is the context's cause word, or NULL for a step that must end even in a context that just broke. */
+static peerwin_status wait_for(pw_agree *agree, MPI_Request *request, const _Atomic uint64_t *broken, const char *what,
+                               const pw_site *site) {
+    pw_watch watch = {
+        .live = agree->live, .broken = broken, .deadline = agree->deadline, .next_poll = pw_now() + PW_MS};
     pw_cause over = 0;
     for (int round = 0;; round += round < 1000) {
         int done = 0;
@@ -103,30 +100,19 @@ peerwin_status pw_agree_wait(pw_agree *agree, MPI_Request *request, const char *
     return pw_cause_fail(over, agree->live, site);
 }
 
+peerwin_status pw_agree_wait(pw_agree *agree, MPI_Request *request, const char *what, const pw_site *site) {
+    return wait_for(agree, request, agree->broken, what, site);
+}
+
 peerwin_status pw_agree_create(pw_agree *agree, MPI_Comm comm, int timeout_ms, const pw_site *site) {
-    *agree = (pw_agree){.comm = MPI_COMM_NULL, .timeout_ms = timeout_ms};
-    /* On the heap, because MPI writes it when the duplication ends, which may be after we gave up. */
-    MPI_Comm *duplicate = malloc(sizeof *duplicate);
-    agree->mail = calloc(1, sizeof *agree->mail);
-    if (!duplicate || !agree->mail) {
-        free(duplicate);
-        free(agree->mail);
-        return pw_fail_errno(site, ENOMEM, "malloc");
-    }
+    *agree = (pw_agree){.comm = MPI_COMM_NULL, .timeout_ms = timeout_ms, .deadline = pw_deadline(timeout_ms)};
     MPI_Request request = MPI_REQUEST_NULL;
-    int code = MPI_Comm_idup(comm, duplicate, &request);
-    if (code != MPI_SUCCESS) {
-        free(duplicate);
-        free(agree->mail);
+    int code = MPI_Comm_idup(comm, &agree->comm, &request);
+    if (code != MPI_SUCCESS)
         return pw_fail_mpi(site, code, "MPI_Comm_idup");
-    }
     peerwin_status status = pw_agree_wait(agree, &request, "MPI_Comm_idup", site);
-    if (status != PEERWIN_OK) {
-        free(agree->mail);
-        return status; /* `duplicate` stays: see above */
-    }
-    agree->comm = *duplicate;
-    free(duplicate);
+    if (status != PEERWIN_OK)
+        return status;
     MPI_Comm_set_errhandler(agree->comm, MPI_ERRORS_RETURN);
     MPI_Comm_rank(agree->comm, &agree->rank);
     MPI_Comm_size(agree->comm, &agree->size);
@@ -134,14 +120,10 @@ peerwin_status pw_agree_create(pw_agree *agree, MPI_Comm comm, int timeout_ms, c
 }
 
 void pw_agree_destroy(pw_agree *agree) {
-    if (agree->lost) {
+    if (agree->lost)
         pw_log(PW_LOG_DEBUG, agree->rank, "a communicator with an unfinished collective is given up");
-        return;
-    }
-    if (agree->comm != MPI_COMM_NULL)
+    else if (agree->comm != MPI_COMM_NULL)
         MPI_Comm_free(&agree->comm);
-    free(agree->mail);
-    agree->mail = NULL;
 }
 
 /* Refuses to start a step on a communicator that was given up. */
@@ -153,10 +135,13 @@ static peerwin_status usable(const pw_agree *agree, const pw_site *site) {
     return pw_fail(PEERWIN_ERR_ABORTED, site, "the context is broken by an earlier MPI failure");
 }
 
-/* The text of the rank that failed first becomes everyone's. */
+/*
+ * The text of the rank whose failure counts becomes everyone's. All ranks know of the failure now, so all come here,
+ * even those whose context another rank breaks meanwhile.
+ */
 static peerwin_status spread_text(pw_agree *agree, int root, peerwin_status failed, const pw_site *site) {
     MPI_Request request = MPI_REQUEST_NULL;
-    char *text = agree->mail->text;
+    char *text = agree->text;
     if (root == agree->rank) {
         memset(text, 0, PW_ERROR_TEXT);
         strncpy(text, peerwin_last_error(), PW_ERROR_TEXT - 1);
@@ -164,7 +149,7 @@ static peerwin_status spread_text(pw_agree *agree, int root, peerwin_status fail
     int code = MPI_Ibcast(text, PW_ERROR_TEXT, MPI_CHAR, root, agree->comm, &request);
     if (code != MPI_SUCCESS)
         return pw_fail_mpi(site, code, "MPI_Ibcast");
-    peerwin_status status = pw_agree_wait(agree, &request, "MPI_Ibcast", site);
+    peerwin_status status = wait_for(agree, &request, NULL, "MPI_Ibcast", site);
     return status == PEERWIN_OK ? pw_error_adopt(failed, text) : status;
 }
 
@@ -176,36 +161,61 @@ static peerwin_status mismatch(int64_t high, int64_t low, const pw_site *site) {
                    (unsigned)(uint32_t)low);
 }
 
-peerwin_status pw_agree_enter(pw_agree *agree, pw_call call, uint32_t object, peerwin_status local,
-                              const pw_site *site) {
+static int64_t key_of(const pw_agree *agree, peerwin_status local) {
+    int64_t counts = agree->aftermath ? 0 : (int64_t)1 << 40;
+    return local == PEERWIN_OK ? 0 : counts | (int64_t)(agree->size - agree->rank) << 8 | (int64_t)local;
+}
+
+/*
+ * A rank that just gave up at the deadline still gets the others' view, if they come soon: then all agree on the
+ * time-out.
+ */
+static void extend_deadline(pw_agree *agree) {
+    int64_t grace = pw_deadline(GRACE_MS);
+    if (agree->deadline < grace)
+        agree->deadline = grace;
+}
+
+/* One status for all; tag 0 compares no calls. */
+static peerwin_status agree_on(pw_agree *agree, int64_t tag, peerwin_status local, const pw_site *site) {
     peerwin_status status = usable(agree, site);
     if (status != PEERWIN_OK)
         return status;
-    int64_t tag = (int64_t)call << 32 | object;
-    int64_t key = local == PEERWIN_OK ? 0 : (int64_t)(agree->size - agree->rank) << 8 | (int64_t)local;
-    pw_agree_mail *mail = agree->mail;
-    mail->in[0] = key;
-    mail->in[1] = tag;
-    mail->in[2] = -tag;
-    mail->in[3] = agree->out_of_step;
+    extend_deadline(agree);
+    agree->in[0] = key_of(agree, local);
+    agree->in[1] = tag;
+    agree->in[2] = -tag;
+    agree->in[3] = agree->out_of_step;
     MPI_Request request = MPI_REQUEST_NULL;
-    int code = MPI_Iallreduce(mail->in, mail->out, 4, MPI_INT64_T, MPI_MAX, agree->comm, &request);
+    int code = MPI_Iallreduce(agree->in, agree->out, 4, MPI_INT64_T, MPI_MAX, agree->comm, &request);
     if (code != MPI_SUCCESS)
         return pw_fail_mpi(site, code, "MPI_Iallreduce");
     status = pw_agree_wait(agree, &request, "MPI_Iallreduce", site);
     if (status != PEERWIN_OK)
         return status;
-    agree->out_of_step = mail->out[3] != 0;
-    if (mail->out[1] != -mail->out[2])
-        return mismatch(mail->out[1], -mail->out[2], site);
-    if (mail->out[0] == 0)
+    const int64_t *out = agree->out;
+    if (out[1] != -out[2])
+        return mismatch(out[1], -out[2], site);
+    if (out[0] == 0)
         return PEERWIN_OK;
-    int root = agree->size - (int)(mail->out[0] >> 8);
-    return spread_text(agree, root, (peerwin_status)(mail->out[0] & 0xff), site);
+    int root = agree->size - (int)(out[0] >> 8 & 0xffffffff);
+    int out_of_step = out[3] != 0;
+    status = spread_text(agree, root, (peerwin_status)(out[0] & 0xff), site);
+    if (out_of_step && !agree->lost) {
+        agree->lost = 1;
+        agree->ended_by = pw_cause_make(PEERWIN_ERR_SYSTEM, root);
+    }
+    return status;
+}
+
+peerwin_status pw_agree_enter(pw_agree *agree, pw_call call, uint32_t object, peerwin_status local,
+                              const pw_site *site) {
+    agree->deadline = pw_deadline(agree->timeout_ms);
+    return agree_on(agree, (int64_t)call << 32 | object, local, site);
 }
 
 peerwin_status pw_agree_status(pw_agree *agree, peerwin_status local, const pw_site *site) {
-    return pw_agree_enter(agree, (pw_call)0, 0, local, site);
+    return agree_on(agree, 0, local, site);
 }
 
 peerwin_status pw_agree_gather(pw_agree *agree, const void *mine, size_t bytes, void **all_out, const pw_site *site) {

@@ -6,9 +6,10 @@
  * status for all ranks.
  *
  * Every collective call of the library begins with pw_agree_enter, which finds out whether all ranks are in the
- * same call, and goes on with steps that end in pw_agree_status. A started MPI collective cannot be cancelled: when one
- * times out or a peer dies, the communicator is given up (`lost`), its buffers stay alive, and nothing is
- * started on it again. These two outcomes are the only ones that may differ between ranks.
+ * same call, and goes on with steps that end in pw_agree_status. One deadline covers the whole call. A started MPI
+ * collective cannot be cancelled: when one times out or a peer dies, the communicator is given up (`lost`), the struct,
+ * which holds its buffers, stays alive, and nothing is started on it again. These two outcomes are the only ones that
+ * may differ between ranks.
  */
 #ifndef PW_BASE_AGREE_H
 #define PW_BASE_AGREE_H
@@ -26,24 +27,30 @@ typedef enum {
 
 const char *pw_call_name(pw_call call);
 
-typedef struct pw_agree_mail pw_agree_mail;
-
 typedef struct {
     MPI_Comm comm;
     int rank, size;
     int timeout_ms;
+    int64_t deadline;               /* of the call that is running */
     pw_liveness *live;              /* NULL until the peers are known */
     const _Atomic uint64_t *broken; /* NULL until the pads are mapped */
-    pw_agree_mail *mail;            /* buffers of the running step; given up with the communicator */
-    int out_of_step;   /* set by a rank that gave up in the middle of an exchange; agreed at the next step */
-    int lost;          /* a step did not end: nothing may be started again */
-    pw_cause ended_by; /* what ended it */
+    int out_of_step;                /* this rank gave up in the middle of an exchange; agreed at the next step */
+    int aftermath;                  /* its failure only follows from another rank's, which is the one to tell */
+    int lost;                       /* a step did not end, or ranks are out of step: nothing may be started again */
+    pw_cause ended_by;              /* why, the same on every rank that knows */
+    /* Buffers of the running step. MPI may write them for as long as a lost step is not over. */
+    int64_t in[4];
+    int64_t out[4];
+    char text[PW_ERROR_TEXT];
 } pw_agree;
 
-/* Duplicates `comm`. On failure nothing is held, unless the duplication itself did not end (TIMEOUT). */
+/*
+ * Duplicates `comm`. If that fails nothing is held, unless the duplication itself did not end (TIMEOUT): then `lost` is
+ * set, and the struct must stay where it is for good.
+ */
 PEERWIN_MUST_USE peerwin_status pw_agree_create(pw_agree *agree, MPI_Comm comm, int timeout_ms, const pw_site *site);
 
-/* Frees the communicator, collectively; a lost one is given up. */
+/* Frees the communicator, collectively. A lost one is given up, and the struct must stay where it is for good. */
 void pw_agree_destroy(pw_agree *agree);
 
 /*
@@ -63,7 +70,7 @@ PEERWIN_MUST_USE peerwin_status pw_agree_enter(pw_agree *agree, pw_call call, ui
 PEERWIN_MUST_USE peerwin_status pw_agree_gather(pw_agree *agree, const void *mine, size_t bytes, void **all_out,
                                                 const pw_site *site);
 
-/* Waits for a request of any collective on the communicator. `what` names the MPI call. */
+/* Waits for a request of any collective on the communicator, up to agree->deadline. `what` names the MPI call. */
 PEERWIN_MUST_USE peerwin_status pw_agree_wait(pw_agree *agree, MPI_Request *request, const char *what,
                                               const pw_site *site);
 

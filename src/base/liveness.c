@@ -38,22 +38,22 @@ void pw_liveness_destroy(pw_liveness *live) {
     *live = (pw_liveness){0};
 }
 
-/* Reads /proc/<pid>/stat from the state letter on; the name before it may hold anything. */
+/* Reads /proc/<pid>/stat from the state letter on; the name before it may hold anything. 0 or an errno. */
 static int read_stat(pid_t pid, char *state_out, uint64_t *start_out) {
     char path[40];
     char text[1024];
     snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
-        return -1;
+        return errno;
     ssize_t length = read(fd, text, sizeof text - 1);
     pw_close(&fd);
     if (length <= 0)
-        return -1;
+        return ESRCH; /* it ended between open and read */
     text[length] = '\0';
     const char *field = strrchr(text, ')');
     if (!field || field[1] != ' ')
-        return -1;
+        return EPROTO;
     field += 2;
     *state_out = *field;
     for (int skip = 0; skip < 19 && field; skip++) { /* from field 3, the state, to field 22, the start time */
@@ -62,13 +62,27 @@ static int read_stat(pid_t pid, char *state_out, uint64_t *start_out) {
             field++;
     }
     *start_out = field ? strtoull(field, NULL, 10) : 0;
-    return field ? 0 : -1;
+    return field ? 0 : EPROTO;
 }
 
-uint64_t pw_process_start(pid_t pid) {
+/* Without /proc nothing is known, and nothing compared. */
+peerwin_status pw_process_start(pid_t pid, const pw_site *site, uint64_t *start_out) {
     char state = 0;
     uint64_t start = 0;
-    return read_stat(pid, &state, &start) == 0 ? start : 0;
+    int code = read_stat(pid, &state, &start);
+    if (code != 0 && code != ENOENT && code != ESRCH)
+        return pw_fail_errno(site, code, "open(/proc/<pid>/stat)");
+    *start_out = code == 0 ? start : 0;
+    return PEERWIN_OK;
+}
+
+/* Is the process with this number still the one that announced itself? */
+static peerwin_status check_start(pid_t pid, uint64_t announced, const pw_site *site) {
+    uint64_t start = 0;
+    peerwin_status status = pw_process_start(pid, site, &start);
+    if (status != PEERWIN_OK || announced == 0 || start == announced)
+        return status;
+    return pw_fail(PEERWIN_ERR_PEER_LOST, site, "process %d is gone", (int)pid);
 }
 
 peerwin_status pw_liveness_watch(pw_liveness *live, int rank, pid_t pid, uint64_t start, const pw_site *site) {
@@ -77,9 +91,10 @@ peerwin_status pw_liveness_watch(pw_liveness *live, int rank, pid_t pid, uint64_
         return pw_fail(PEERWIN_ERR_PEER_LOST, site, "process %d is gone", (int)pid);
     if (fd < 0)
         return pw_fail_errno(site, errno, "pidfd_open");
-    if (pw_process_start(pid) != start) {
+    peerwin_status status = check_start(pid, start, site);
+    if (status != PEERWIN_OK) {
         pw_close(&fd);
-        return pw_fail(PEERWIN_ERR_PEER_LOST, site, "process %d is gone and its number was given to another", (int)pid);
+        return status;
     }
     live->polls[rank].fd = fd;
     live->pids[rank] = pid;

@@ -38,8 +38,8 @@ PEERWIN_MUST_USE peerwin_status pw_liveness_watch(pw_liveness *live, int rank, p
 /* The lowest rank that is gone without a goodbye, or PW_NONE. One poll without waiting. */
 int pw_liveness_lost(pw_liveness *live);
 
-/* Start time of a process in clock ticks after boot; 0 if it is not there. */
-uint64_t pw_process_start(pid_t pid);
+/* Start time of a process in clock ticks after boot; 0 if it is not there or there is no /proc. */
+PEERWIN_MUST_USE peerwin_status pw_process_start(pid_t pid, const pw_site *site, uint64_t *start_out);
 
 /* Writes "; rank 3 (pid 17) is stopped" for every watched rank that a signal has stopped; "" if there is none. */
 void pw_liveness_describe_stopped(const pw_liveness *live, char *text, size_t bytes);

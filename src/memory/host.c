@@ -43,13 +43,13 @@ static size_t available_memory(void) {
     return (size_t)kilobytes * 1024;
 }
 
-/* Refuses sizes whose attempt would end in the out-of-memory killer or in SIGXFSZ. */
-static peerwin_status check_size(size_t bytes, const pw_site *site) {
+/* Refuses sizes whose attempt would end in SIGXFSZ or in the out-of-memory killer. */
+static peerwin_status check_size(size_t bytes, unsigned flags, const pw_site *site) {
     struct rlimit limit;
     if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && bytes > limit.rlim_cur)
         return pw_fail(PEERWIN_ERR_NO_MEMORY, site,
                        "%zu bytes exceed the file size limit (ulimit -f), which counts for shared memory", bytes);
-    size_t available = available_memory();
+    size_t available = flags & PW_SPARSE ? SIZE_MAX : available_memory();
     if (bytes > available)
         return pw_fail(PEERWIN_ERR_NO_MEMORY, site, "%zu bytes were asked for and %zu are available", bytes, available);
     return PEERWIN_OK;
@@ -78,7 +78,7 @@ static peerwin_status host_alloc(size_t bytes, unsigned flags, const char *name,
         *segment_out = segment;
         return PEERWIN_OK;
     }
-    peerwin_status status = flags & PW_SPARSE ? PEERWIN_OK : check_size(segment.mapped, site);
+    peerwin_status status = check_size(segment.mapped, flags, site);
     if (status != PEERWIN_OK)
         return status;
     segment.fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);

@@ -15,9 +15,7 @@
 #include "transfer/door.h"
 #include "transfer/wait.h"
 
-#include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* Must be the same on all ranks; travels with the values. */
@@ -96,19 +94,10 @@ static peerwin_status direct_reduce(peerwin_ctx *ctx, void *values, int count, p
 
 /* ---- by MPI */
 
-typedef struct {
-    uint64_t shape;
-    uint64_t values[PW_REDUCE_VALUES];
-} message;
-
 static peerwin_status start_gather(peerwin_ctx *ctx, const void *values, size_t bytes, uint64_t shape,
                                    const pw_site *site) {
     pw_series *series = &ctx->reduce;
-    if (!series->buffer)
-        series->buffer = calloc((size_t)ctx->size + 1, sizeof(message));
-    if (!series->buffer)
-        return pw_fail_errno(site, ENOMEM, "calloc");
-    message *mine = (message *)series->buffer + ctx->size;
+    pw_reduce_slot *mine = (pw_reduce_slot *)series->buffer + ctx->size;
     mine->shape = shape;
     memcpy(mine->values, values, bytes);
     int code = MPI_Iallgather(mine, (int)sizeof *mine, MPI_BYTE, series->buffer, (int)sizeof *mine, MPI_BYTE,
@@ -131,7 +120,7 @@ static peerwin_status mpi_reduce(peerwin_ctx *ctx, void *values, int count, peer
     if (status != PEERWIN_OK)
         return status;
     series->pending = 0;
-    const message *all = series->buffer;
+    const pw_reduce_slot *all = series->buffer;
     for (int rank = 1; rank < ctx->size; rank++)
         if (all[rank].shape != all[0].shape)
             return differ(ctx, rank, all[0].shape, all[rank].shape, site->call);

@@ -6,6 +6,7 @@
  */
 #include "window/channel.h"
 
+#include "base/agree.h"
 #include "base/fd.h"
 
 #include <inttypes.h>
@@ -18,7 +19,7 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
-enum { SLICE_MS = 20, STRANGER_MS = 1000, MAX_STRAY_FDS = 16 };
+enum { SLICE_MS = 20, STRANGER_MS = 1000, MAX_STRAY_FDS = 16, MEMORY_TRIES = 20 };
 
 static socklen_t fill_address(const pw_address *address, struct sockaddr_un *name) {
     memset(name, 0, sizeof *name);
@@ -119,21 +120,38 @@ static int is_peer(int fd, const pw_hello *mine, const pw_hello *peer) {
     return pid != -1 && (mine->pid_ns != peer->pid_ns || pid == peer->pid);
 }
 
-/* Waits until the socket is ready or the watch ends. */
+/* Waits until the socket is ready or the watch ends. Out of memory in the kernel is a reason to try again, in bounds.
+ */
 static peerwin_status wait_ready(int fd, short events, pw_watch *watch, const pw_site *site) {
     for (;;) {
         struct pollfd ready = {.fd = fd, .events = events};
         int count = poll(&ready, 1, SLICE_MS);
         if (count > 0)
             return PEERWIN_OK;
-        if (count < 0 && errno != EINTR)
+        if (count < 0 && errno != EINTR && errno != EAGAIN && errno != ENOMEM)
             return pw_fail_errno(site, errno, "poll");
         pw_cause cause = pw_watch_look(watch);
-        if (cause != 0) /* the condition once more: the peer may have answered just before it went */
-            return poll(&ready, 1, 0) > 0 ? PEERWIN_OK
-                                          : pw_fail((peerwin_status)pw_cause_status(cause), site,
-                                                    "the other rank did not answer on the descriptor channel");
+        if (cause == 0)
+            continue;
+        if (poll(&ready, 1, 0) > 0) /* the peer may have answered just before it went */
+            return PEERWIN_OK;
+        return pw_cause_fail(cause, watch->live, site);
     }
+}
+
+/* Kernel memory may be back in a moment; `tries` bounds the patience. */
+static int try_again(int code, int *tries) {
+    if (code == EINTR)
+        return 1;
+    if ((code != ENOMEM && code != ENOBUFS) || ++*tries > MEMORY_TRIES)
+        return 0;
+    (void)poll(NULL, 0, 1);
+    return 1;
+}
+
+/* The peer hung up: it failed first, or is gone. */
+static peerwin_status hung_up(const pw_site *site) {
+    return pw_fail(PEERWIN_ERR_PEER_LOST, site, "the peer closed the descriptor channel");
 }
 
 peerwin_status pw_channel_send(int socket, const pw_note *note, int fd, pw_watch *watch, const pw_site *site) {
@@ -155,14 +173,16 @@ peerwin_status pw_channel_send(int socket, const pw_note *note, int fd, pw_watch
             (struct cmsghdr){.cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
         memcpy(CMSG_DATA(&control.header), &fd, sizeof fd);
     }
+    int tries = 0;
     for (;;) {
         if (sendmsg(socket, &message, MSG_NOSIGNAL) == (ssize_t)sizeof bytes)
             return PEERWIN_OK;
-        if (errno == EINTR)
-            continue;
-        if (errno != EAGAIN)
-            return pw_fail_errno(site, errno, "sendmsg");
-        peerwin_status status = wait_ready(socket, POLLOUT, watch, site);
+        int code = errno;
+        if (code == EPIPE || code == ECONNRESET)
+            return hung_up(site);
+        if (code != EAGAIN && !try_again(code, &tries))
+            return pw_fail_errno(site, code, "sendmsg");
+        peerwin_status status = code == EAGAIN ? wait_ready(socket, POLLOUT, watch, site) : PEERWIN_OK;
         if (status != PEERWIN_OK)
             return status;
     }
@@ -185,7 +205,7 @@ static int collect_fds(struct msghdr *message, int fds[MAX_STRAY_FDS]) {
 static peerwin_status judge(const struct msghdr *message, ssize_t length, const uint8_t *bytes, int count,
                             const pw_site *site, pw_note *note_out) {
     if (length == 0)
-        return pw_fail(PEERWIN_ERR_PEER_LOST, site, "the peer closed the descriptor channel");
+        return hung_up(site);
     if (length != PW_NOTE_BYTES || (message->msg_flags & MSG_TRUNC) || pw_note_decode(bytes, note_out) != 0)
         return pw_fail(PEERWIN_ERR_INTERNAL, site, "a message of %zd bytes on the descriptor channel is not a note",
                        length);
@@ -205,21 +225,23 @@ peerwin_status pw_channel_receive(int socket, pw_watch *watch, const pw_site *si
         char space[CMSG_SPACE(MAX_STRAY_FDS * sizeof(int))];
     } control;
     int fds[MAX_STRAY_FDS];
+    int tries = 0;
     *fd_out = -1;
+    *note_out = (pw_note){0};
     for (;;) {
         struct msghdr message = {
             .msg_iov = &part, .msg_iovlen = 1, .msg_control = control.space, .msg_controllen = sizeof control.space};
         ssize_t length = recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-        if (length < 0 && errno == EINTR)
+        int code = length < 0 ? errno : 0;
+        if (code == ECONNRESET)
+            return hung_up(site);
+        if (code != 0 && code != EAGAIN && !try_again(code, &tries))
+            return pw_fail_errno(site, code, "recvmsg");
+        peerwin_status ready = code == EAGAIN ? wait_ready(socket, POLLIN, watch, site) : PEERWIN_OK;
+        if (ready != PEERWIN_OK)
+            return ready;
+        if (code != 0)
             continue;
-        if (length < 0 && errno != EAGAIN)
-            return pw_fail_errno(site, errno, "recvmsg");
-        if (length < 0) {
-            peerwin_status status = wait_ready(socket, POLLIN, watch, site);
-            if (status != PEERWIN_OK)
-                return status;
-            continue;
-        }
         int count = collect_fds(&message, fds);
         peerwin_status status = judge(&message, length, bytes, count, site, note_out);
         if (status == PEERWIN_OK && count == 1)
@@ -302,42 +324,60 @@ peerwin_status pw_channel_finish(int socket, int peer_rank, const pw_hello *mine
     return PEERWIN_OK;
 }
 
-/* Reads a stranger's first message and tells which rank it is, or PW_NONE. */
-static int identify(int fd, int my_rank, const pw_hello *hellos, int size, const pw_site *site) {
+/*
+ * Reads the first message of whoever connected and tells which rank it is, PW_NONE if it is none. A failure of this
+ * process is a failure, and not a reason to turn a peer away.
+ */
+static peerwin_status identify(int fd, int my_rank, const pw_hello *hellos, int size, const pw_site *site,
+                               int *rank_out) {
     pw_watch patience = {.deadline = pw_deadline(STRANGER_MS)};
     pw_note note = {0};
     int stray = -1;
-    if (same_user_pid(fd) == -1 || pw_channel_receive(fd, &patience, site, &note, &stray) != PEERWIN_OK)
-        return PW_NONE;
+    *rank_out = PW_NONE;
+    if (same_user_pid(fd) == -1)
+        return PEERWIN_OK;
+    peerwin_status status = pw_channel_receive(fd, &patience, site, &note, &stray);
     pw_close(&stray);
-    int known = note.kind == PW_NOTE_CONNECT && (int)note.rank < size && (int)note.rank != my_rank &&
-                memcmp(note.nonce, hellos[my_rank].nonce, sizeof note.nonce) == 0 &&
+    if (status == PEERWIN_ERR_SYSTEM || (status == PEERWIN_ERR_NO_MEMORY && note.kind == 0))
+        return status;
+    int known = status == PEERWIN_OK && note.kind == PW_NOTE_CONNECT && (int)note.rank < size &&
+                (int)note.rank != my_rank && memcmp(note.nonce, hellos[my_rank].nonce, sizeof note.nonce) == 0 &&
                 is_peer(fd, &hellos[my_rank], &hellos[note.rank]);
-    return known ? (int)note.rank : PW_NONE;
+    if (known)
+        *rank_out = (int)note.rank;
+    return PEERWIN_OK;
+}
+
+static peerwin_status answer(int fd, int my_rank, const pw_hello *peer, pw_watch *watch, const pw_site *site) {
+    pw_note note = {.kind = PW_NOTE_ACCEPT, .rank = (uint32_t)my_rank};
+    memcpy(note.nonce, peer->nonce, sizeof note.nonce);
+    return pw_channel_send(fd, &note, -1, watch, site);
 }
 
 peerwin_status pw_channel_accept(int listener, int my_rank, const pw_hello *hellos, int size, pw_watch *watch,
                                  const pw_site *site, int *socket_out, int *rank_out) {
+    int tries = 0;
     for (;;) {
         int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-        if (fd < 0 && (errno == EINTR || errno == ECONNABORTED))
+        int code = fd < 0 ? errno : 0;
+        if (code == ECONNABORTED || (code != EAGAIN && code != 0 && try_again(code, &tries)))
             continue;
-        if (fd < 0 && errno != EAGAIN)
-            return pw_fail_errno(site, errno, "accept4");
+        if (code != 0 && code != EAGAIN)
+            return pw_fail_errno(site, code, "accept4");
         if (fd < 0) {
             peerwin_status status = wait_ready(listener, POLLIN, watch, site);
             if (status != PEERWIN_OK)
                 return status;
             continue;
         }
-        int rank = identify(fd, my_rank, hellos, size, site);
-        if (rank == PW_NONE) {
+        int rank = PW_NONE;
+        peerwin_status status = identify(fd, my_rank, hellos, size, site, &rank);
+        if (status == PEERWIN_OK && rank == PW_NONE) {
             pw_close(&fd);
             continue;
         }
-        pw_note answer = {.kind = PW_NOTE_ACCEPT, .rank = (uint32_t)my_rank};
-        memcpy(answer.nonce, hellos[rank].nonce, sizeof answer.nonce);
-        peerwin_status status = pw_channel_send(fd, &answer, -1, watch, site);
+        if (status == PEERWIN_OK)
+            status = answer(fd, my_rank, &hellos[rank], watch, site);
         if (status != PEERWIN_OK) {
             pw_close(&fd);
             return status;

@@ -54,8 +54,9 @@ PEERWIN_MUST_USE peerwin_status pw_channel_send(int socket, const pw_note *note,
 
 /*
  * Receives one message: a whole note and exactly note.num_fds descriptors, close-on-exec. *fd_out is -1 or owned by the
- * caller. NO_MEMORY if the descriptor did not fit into this process: the message is consumed all the same, and note_out
- * is written then too.
+ * caller. NO_MEMORY if the descriptor did not fit into this process; then the message is consumed all the same, and
+ * note_out written. After any other failure note_out->kind is 0 unless a message was consumed. PEER_LOST if the peer
+ * hung up.
  */
 PEERWIN_MUST_USE peerwin_status pw_channel_receive(int socket, pw_watch *watch, const pw_site *site, pw_note *note_out,
                                                    int *fd_out);

@@ -43,14 +43,15 @@ void pw_ctx_break(peerwin_ctx *ctx, pw_cause cause) {
             break_pad(ctx->peers[rank].pad, cause);
 }
 
-/* After a step: a communicator given up, or ranks out of step, end the context. */
+/* After a step: a communicator given up ends the context. A plain time-out is known here only, so this rank is named.
+ */
 static peerwin_status judge(peerwin_ctx *ctx, peerwin_status status) {
-    if (ctx->agree.out_of_step)
-        ctx->agree.lost = 1;
     if (!ctx->agree.lost)
         return status;
     pw_cause cause = ctx->agree.ended_by;
-    if (cause == 0 || pw_cause_status(cause) == PEERWIN_ERR_TIMEOUT)
+    if (cause == 0)
+        cause = pw_cause_make(PEERWIN_ERR_MPI, ctx->rank);
+    if (pw_cause_status(cause) == PEERWIN_ERR_TIMEOUT && pw_cause_rank(cause) == PW_NONE)
         cause = pw_cause_make(PEERWIN_ERR_TIMEOUT, ctx->rank);
     pw_ctx_break(ctx, cause);
     return status;
@@ -72,6 +73,7 @@ peerwin_status pw_ctx_gather(peerwin_ctx *ctx, const void *mine, size_t bytes, v
 }
 
 peerwin_status pw_ctx_resumable_wait(peerwin_ctx *ctx, MPI_Request *request, const char *what, const pw_site *site) {
+    ctx->agree.deadline = pw_deadline(ctx->timeout_ms);
     peerwin_status status = pw_agree_wait(&ctx->agree, request, what, site);
     if (status == PEERWIN_ERR_TIMEOUT) {
         ctx->agree.lost = 0; /* nothing is given up: the request is kept and waited for again */
@@ -85,6 +87,12 @@ pw_watch pw_ctx_watch(peerwin_ctx *ctx) {
     return (pw_watch){.live = &ctx->live,
                       .broken = ctx->pad ? &pw_pad_control(ctx->pad)->broken : NULL,
                       .deadline = pw_deadline(ctx->timeout_ms)};
+}
+
+pw_watch pw_ctx_watch_call(peerwin_ctx *ctx) {
+    pw_watch watch = pw_ctx_watch(ctx);
+    watch.deadline = ctx->agree.deadline;
+    return watch;
 }
 
 /* ---- what a caller may ask */

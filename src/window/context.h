@@ -118,7 +118,8 @@ PEERWIN_MUST_USE peerwin_status pw_ctx_gather(peerwin_ctx *ctx, const void *mine
 PEERWIN_MUST_USE peerwin_status pw_ctx_resumable_wait(peerwin_ctx *ctx, MPI_Request *request, const char *what,
                                                       const pw_site *site);
 
-/* A watch over this context, from now to its deadline. */
+/* A watch over this context: for a wait that begins now, or for the rest of the collective call that is running. */
 pw_watch pw_ctx_watch(peerwin_ctx *ctx);
+pw_watch pw_ctx_watch_call(peerwin_ctx *ctx);
 
 #endif

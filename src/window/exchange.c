@@ -20,20 +20,42 @@ static void unmap_all(const peerwin_ctx *ctx, pw_exchange *x) {
             x->mappings[rank].ops->unmap(&x->mappings[rank]);
 }
 
+/* The channel broke: nobody can tell any more which message comes next. */
+static void lose_step(peerwin_ctx *ctx, peerwin_status status) {
+    ctx->agree.out_of_step = 1;
+    ctx->agree.aftermath = status == PEERWIN_ERR_PEER_LOST; /* it hung up because it failed first, or it is gone */
+}
+
+static peerwin_status send_note(peerwin_ctx *ctx, const pw_exchange *x, int to, pw_note_kind kind,
+                                peerwin_status status, int fd, pw_watch *watch, const pw_site *site) {
+    pw_note note = {.kind = (uint32_t)kind,
+                    .rank = (uint32_t)ctx->rank,
+                    .status = (uint32_t)status,
+                    .id = x->id,
+                    .generation = x->generation};
+    return pw_channel_send(ctx->peers[to].socket, &note, fd, watch, site);
+}
+
 static peerwin_status send_handle(peerwin_ctx *ctx, const pw_exchange *x, int to, peerwin_status local, pw_watch *watch,
                                   const pw_site *site) {
     pw_handle handle = {.fd = -1};
     peerwin_status exported = local;
     if (exported == PEERWIN_OK && x->segment->mapped > 0)
         exported = x->segment->ops->export_handle(x->segment, &handle, site);
-    pw_note note = {.kind = PW_NOTE_HANDLE,
-                    .rank = (uint32_t)ctx->rank,
-                    .status = (uint32_t)exported,
-                    .id = x->id,
-                    .generation = x->generation};
-    peerwin_status sent = pw_channel_send(ctx->peers[to].socket, &note, handle.fd, watch, site);
+    peerwin_status sent = send_note(ctx, x, to, PW_NOTE_HANDLE, exported, handle.fd, watch, site);
+    if (sent == PEERWIN_ERR_NO_MEMORY && handle.fd >= 0) {
+        /* Too many descriptors in flight, say. The peer must still hear from this rank, and can without the descriptor.
+         */
+        char text[PW_ERROR_TEXT];
+        strncpy(text, peerwin_last_error(), sizeof text - 1);
+        text[sizeof text - 1] = '\0';
+        exported = sent;
+        sent = send_note(ctx, x, to, PW_NOTE_HANDLE, exported, -1, watch, site);
+        if (sent == PEERWIN_OK)
+            return pw_error_adopt(exported, text);
+    }
     if (sent != PEERWIN_OK)
-        ctx->agree.out_of_step = 1;
+        lose_step(ctx, sent);
     return sent != PEERWIN_OK ? sent : exported;
 }
 
@@ -41,10 +63,10 @@ static peerwin_status send_handle(peerwin_ctx *ctx, const pw_exchange *x, int to
 static peerwin_status receive_note(peerwin_ctx *ctx, const pw_exchange *x, int from, pw_note_kind kind, pw_watch *watch,
                                    const pw_site *site, pw_note *note_out, int *fd_out) {
     peerwin_status status = pw_channel_receive(ctx->peers[from].socket, watch, site, note_out, fd_out);
-    if (status == PEERWIN_ERR_NO_MEMORY)
+    if (status == PEERWIN_ERR_NO_MEMORY && note_out->kind != 0)
         return status; /* the descriptor did not fit, the note did come */
     if (status != PEERWIN_OK) {
-        ctx->agree.out_of_step = 1;
+        lose_step(ctx, status);
         return status;
     }
     if (note_out->kind == (uint32_t)kind && (int)note_out->rank == from && note_out->id == x->id &&
@@ -53,8 +75,10 @@ static peerwin_status receive_note(peerwin_ctx *ctx, const pw_exchange *x, int f
     pw_handle stray = {.fd = *fd_out};
     pw_handle_close(&stray);
     *fd_out = -1;
-    ctx->agree.out_of_step = 1;
-    return pw_fail(PEERWIN_ERR_STALE, site, "a message of another window or generation came on the descriptor channel");
+    status =
+        pw_fail(PEERWIN_ERR_STALE, site, "a message of another window or generation came on the descriptor channel");
+    lose_step(ctx, status);
+    return status;
 }
 
 static peerwin_status receive_handle(peerwin_ctx *ctx, const pw_exchange *x, int from, peerwin_status local,
@@ -72,14 +96,9 @@ static peerwin_status receive_handle(peerwin_ctx *ctx, const pw_exchange *x, int
             status = x->segment->ops->map(&handle, x->mapped[from], x->flags, site, &x->mappings[from]);
     }
     pw_handle_close(&handle);
-    pw_note answer = {.kind = PW_NOTE_ACK,
-                      .rank = (uint32_t)ctx->rank,
-                      .status = (uint32_t)status,
-                      .id = x->id,
-                      .generation = x->generation};
-    peerwin_status sent = pw_channel_send(ctx->peers[from].socket, &answer, -1, watch, site);
+    peerwin_status sent = send_note(ctx, x, from, PW_NOTE_ACK, status, -1, watch, site);
     if (sent != PEERWIN_OK)
-        ctx->agree.out_of_step = 1;
+        lose_step(ctx, sent);
     return status != PEERWIN_OK ? status : sent;
 }
 
@@ -125,7 +144,7 @@ static void one_step(peerwin_ctx *ctx, pw_exchange *x, int to, int from, peerwin
 peerwin_status pw_exchange_run(peerwin_ctx *ctx, pw_exchange *x, peerwin_status local, const pw_site *site) {
     char text[PW_ERROR_TEXT] = "";
     peerwin_status first = PEERWIN_OK;
-    pw_watch watch = pw_ctx_watch(ctx);
+    pw_watch watch = pw_ctx_watch_call(ctx);
     note_failure(&first, local, text);
     for (int k = 1; k < ctx->size && !ctx->agree.out_of_step; k++) {
         int to = (ctx->rank + k) % ctx->size;

@@ -50,6 +50,20 @@ peerwin_status pw_lifetime_watch_mpi(peerwin_ctx *ctx, const pw_site *site) {
     return PEERWIN_OK;
 }
 
+static size_t context_bytes(void) {
+    return pw_pad_round(sizeof(peerwin_ctx), (size_t)sysconf(_SC_PAGESIZE));
+}
+
+peerwin_ctx *pw_ctx_new(void) {
+    void *pages = mmap(NULL, context_bytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return pages == MAP_FAILED ? NULL : pages;
+}
+
+void pw_ctx_delete(peerwin_ctx *ctx) {
+    if (!ctx->agree.lost)
+        (void)munmap(ctx, context_bytes());
+}
+
 /* What needs MPI. Communicators with an unfinished collective are given up: freeing them could wait for the others. */
 static void release_mpi(peerwin_ctx *ctx) {
     if (ctx->keyval != MPI_KEYVAL_INVALID) {
@@ -68,7 +82,7 @@ static void release_mpi(peerwin_ctx *ctx) {
 }
 
 static void release_series(pw_series *series) {
-    if (series->request == MPI_REQUEST_NULL) /* else MPI still owns the buffer */
+    if (!series->pending || series->request == MPI_REQUEST_NULL) /* else MPI still owns the buffer */
         free(series->buffer);
 }
 
@@ -98,7 +112,7 @@ void pw_ctx_release(peerwin_ctx *ctx) {
         (void)munmap((void *)(uintptr_t)ctx->alive, (size_t)sysconf(_SC_PAGESIZE));
     free(ctx->peers);
     free(ctx->hellos);
-    free(ctx);
+    pw_ctx_delete(ctx);
 }
 
 static void report_forgotten(const peerwin_ctx *ctx) {
@@ -125,7 +139,9 @@ peerwin_status peerwin_finalize(peerwin_ctx *ctx) {
     const pw_site *site = PW_SITE(call, NULL, ctx->rank, PW_NONE);
     if (atomic_load_explicit(ctx->alive, memory_order_relaxed) == 0 || !pw_gate_try(&ctx->gate))
         return pw_ctx_refuse(ctx, call, 0);
-    if (atomic_load(&ctx->mpi_gone) != 0) {
+    int finalized = 0;
+    MPI_Finalized(&finalized);
+    if (finalized || atomic_load(&ctx->mpi_gone) != 0) {
         pw_log(PW_LOG_WARN, ctx->rank, "peerwin_finalize came after MPI_Finalize: released locally");
     } else if (pw_ctx_broken(ctx) == 0) {
         peerwin_status status = close_together(ctx, site);

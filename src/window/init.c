@@ -111,8 +111,8 @@ static peerwin_status find_peers(peerwin_ctx *ctx, const pw_settings *settings) 
     if (status == PEERWIN_OK)
         status = pw_topology_nodes(ctx, site);
     if (status == PEERWIN_OK) {
+        ctx->agree.live = &ctx->live; /* from here on a death is noticed at once */
         status = pw_ctx_agree(ctx, pw_topology_watch(ctx, site), site);
-        ctx->agree.live = &ctx->live;
     }
     if (status == PEERWIN_OK)
         status = pw_topology_connect(ctx, listener, PW_SITE(call_name, "connect", ctx->rank, PW_NONE));
@@ -148,6 +148,12 @@ static void settle(peerwin_ctx *ctx, const pw_settings *settings) {
     ctx->pad_segment.fd = -1;
 }
 
+/* All-reduces by MPI need room; it is taken here, where a failure can be agreed on. */
+static peerwin_status make_reduce_buffer(peerwin_ctx *ctx, const pw_site *site) {
+    ctx->reduce.buffer = calloc((size_t)ctx->size + 1, sizeof(pw_reduce_slot));
+    return ctx->reduce.buffer ? PEERWIN_OK : pw_fail_errno(site, ENOMEM, "calloc");
+}
+
 static void say_ready(const peerwin_ctx *ctx) {
     int direct = 0;
     const pw_peer *first = NULL;
@@ -173,6 +179,8 @@ static peerwin_status bring_up(peerwin_ctx *ctx, const pw_settings *settings) {
         status = pw_pads_map(ctx, PW_SITE(call_name, "pads", ctx->rank, PW_NONE));
     if (status == PEERWIN_OK)
         status = pw_ctx_agree(ctx, pw_lifetime_watch_mpi(ctx, site), site);
+    if (status == PEERWIN_OK && !ctx->all_direct)
+        status = pw_ctx_agree(ctx, make_reduce_buffer(ctx, site), site);
     return status;
 }
 
@@ -186,12 +194,12 @@ peerwin_status peerwin_init(MPI_Comm comm, const peerwin_config *config, peerwin
     peerwin_status local = pw_settings_read(config, &site, &settings);
     if (!ctx_out)
         local = pw_fail(PEERWIN_ERR_ARG, &site, "ctx_out is NULL");
-    peerwin_ctx *ctx = calloc(1, sizeof *ctx);
+    peerwin_ctx *ctx = pw_ctx_new();
     if (!ctx)
-        return pw_fail_errno(&site, ENOMEM, "calloc");
+        return pw_fail_errno(&site, ENOMEM, "mmap");
     status = pw_agree_create(&ctx->agree, comm, settings.options.timeout_ms, &site);
     if (status != PEERWIN_OK) {
-        free(ctx);
+        pw_ctx_delete(ctx);
         return status;
     }
     settle(ctx, &settings);

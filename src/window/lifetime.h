@@ -9,6 +9,15 @@
 
 #include "window/context.h"
 
+/*
+ * A zeroed context, or NULL. It has pages of its own: they are there when malloc has nothing left, so that a rank
+ * without memory can still tell the others; and they can be given up for good with an unfinished collective.
+ */
+peerwin_ctx *pw_ctx_new(void);
+
+/* Frees the struct alone, unless MPI may still write into it. */
+void pw_ctx_delete(peerwin_ctx *ctx);
+
 /* Maps the pads of all ranks that can be reached, and proves them. Collective. */
 PEERWIN_MUST_USE peerwin_status pw_pads_map(peerwin_ctx *ctx, const pw_site *site);
 

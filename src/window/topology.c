@@ -31,9 +31,11 @@ static int hex_value(char c) {
 }
 
 /* The boot id tells machines apart where names do not; all zero if the kernel does not tell. */
-static void read_boot_id(uint8_t boot[16]) {
+static peerwin_status read_boot_id(uint8_t boot[16], const pw_site *site) {
     char text[64] = "";
     int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    if (fd < 0 && errno != ENOENT && errno != EACCES)
+        return pw_fail_errno(site, errno, "open(boot_id)"); /* EMFILE: no reason to take this for another machine */
     ssize_t length = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
     pw_close(&fd);
     int digits = 0;
@@ -44,6 +46,7 @@ static void read_boot_id(uint8_t boot[16]) {
         boot[digits / 2] = (uint8_t)(boot[digits / 2] << 4 | value);
         digits++;
     }
+    return PEERWIN_OK;
 }
 
 static uint64_t namespace_of_self(const char *path) {
@@ -66,8 +69,11 @@ peerwin_status pw_topology_describe_self(pw_hello *hello_out, const pw_site *sit
     memset(&hello, 0, sizeof hello);
     hello.pid = (int32_t)getpid();
     hello.uid = (uint32_t)geteuid();
-    hello.start = pw_process_start(getpid());
-    read_boot_id(hello.boot);
+    peerwin_status status = pw_process_start(getpid(), site, &hello.start);
+    if (status == PEERWIN_OK)
+        status = read_boot_id(hello.boot, site);
+    if (status != PEERWIN_OK)
+        return status;
     hello.pid_ns = namespace_of_self("/proc/self/ns/pid");
     hello.net_ns = namespace_of_self("/proc/self/ns/net");
     read_cpus(hello.cpus);
@@ -215,7 +221,7 @@ static pw_channel_state pair_state(const peerwin_ctx *ctx, const unsigned char *
 }
 
 static peerwin_status accept_higher(peerwin_ctx *ctx, int listener, const unsigned char *states, const pw_site *site) {
-    pw_watch watch = pw_ctx_watch(ctx);
+    pw_watch watch = pw_ctx_watch_call(ctx);
     int expected = 0;
     for (int rank = ctx->rank + 1; rank < ctx->size; rank++)
         expected += pair_state(ctx, states, ctx->rank, rank) == PW_CHANNEL_OK;
@@ -237,7 +243,7 @@ static peerwin_status accept_higher(peerwin_ctx *ctx, int listener, const unsign
 }
 
 static peerwin_status finish_lower(peerwin_ctx *ctx, const unsigned char *states, const pw_site *site) {
-    pw_watch watch = pw_ctx_watch(ctx);
+    pw_watch watch = pw_ctx_watch_call(ctx);
     for (int rank = 0; rank < ctx->rank; rank++) {
         pw_site there = *site;
         there.peer = rank;
@@ -346,10 +352,10 @@ peerwin_status pw_topology_connect(peerwin_ctx *ctx, int listener, const pw_site
     free(row);
     if (status != PEERWIN_OK)
         return status;
-    status = accept_higher(ctx, listener, states, site);
+    /* Agreed in between: nobody may wait for the answer of a rank that could not accept. */
+    status = pw_ctx_agree(ctx, accept_higher(ctx, listener, states, site), site);
     if (status == PEERWIN_OK)
-        status = finish_lower(ctx, states, site);
-    status = pw_ctx_agree(ctx, status, site);
+        status = pw_ctx_agree(ctx, finish_lower(ctx, states, site), site);
     if (status == PEERWIN_OK) {
         settle_paths(ctx, states);
         status = make_domain(ctx, states, site);
