@@ -136,7 +136,7 @@ trap stop_reporter EXIT
 try_step() {
     local what=$1 log=$logs/$2.log begin=$SECONDS status=0
     shift 2
-    mkdir -p "$logs"
+    mkdir -p -- "$logs"
     : >"$log"
     if [ -t 1 ]; then printf '%s: %s ...' "$me" "$what"; else say "$what ..."; fi
     report "$log" &
@@ -248,6 +248,7 @@ run_demo() {
 run_tests() {
     local dir=$1 log=$logs/$2.log status=0
     shift 2
+    mkdir -p -- "$logs"
     ctest --test-dir "$dir" --output-on-failure --no-tests=error -j "$(nproc)" "$@" 2>&1 </dev/null | tee "$log" ||
         status=$?
     [ "$status" -eq 0 ] || printf '%s: FAILED: the tests\n%s: the log is %s\n' "$me" "$me" "$log" >&2
