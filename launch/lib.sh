@@ -201,7 +201,8 @@ prepare() {
     [ ${#packages[@]} -eq 0 ] || install_packages "$1" "${packages[@]}"
     suit_machine
     step "configuring" configure configure
-    sed -n 's/^-- peerwin: /    /p' "$logs/configure.log"
+    # What the configuration leaves out, it says.
+    sed -n -e 's/^-- peerwin: /    /p' -e 's/^-- \(.* left out.*\)/    \1/p' "$logs/configure.log"
     step "building" build cmake --build "$build"
 }
 
