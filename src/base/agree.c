@@ -85,6 +85,7 @@ static peerwin_status wait_for(pw_agree *agree, MPI_Request *request, const _Ato
         int code = MPI_Test(request, &done, MPI_STATUS_IGNORE);
         if (code != MPI_SUCCESS) {
             agree->lost = 1;
+            agree->unfinished = 1;
             return pw_fail_mpi(site, code, what);
         }
         if (done)
@@ -96,6 +97,7 @@ static peerwin_status wait_for(pw_agree *agree, MPI_Request *request, const _Ato
         pause_between_tests(round);
     }
     agree->lost = 1;
+    agree->unfinished = 1;
     agree->ended_by = over;
     return pw_cause_fail(over, agree->live, site);
 }
@@ -121,7 +123,7 @@ peerwin_status pw_agree_create(pw_agree *agree, MPI_Comm comm, int timeout_ms, c
 
 void pw_agree_destroy(pw_agree *agree) {
     if (agree->lost)
-        pw_log(PW_LOG_DEBUG, agree->rank, "a communicator with an unfinished collective is given up");
+        pw_log(PW_LOG_DEBUG, agree->rank, "the communicator of a broken context is given up");
     else if (agree->comm != MPI_COMM_NULL)
         MPI_Comm_free(&agree->comm);
 }

@@ -37,7 +37,9 @@ typedef struct {
     int out_of_step;                /* this rank gave up in the middle of an exchange; agreed at the next step */
     int aftermath;                  /* its failure only follows from another rank's, which is the one to tell */
     int lost;                       /* a step did not end, or ranks are out of step: nothing may be started again */
-    pw_cause ended_by;              /* why, the same on every rank that knows */
+    /* MPI may still write into this struct. */
+    int unfinished;
+    pw_cause ended_by; /* why, the same on every rank that knows */
     /* Buffers of the running step. MPI may write them for as long as a lost step is not over. */
     int64_t in[4];
     int64_t out[4];

@@ -191,10 +191,10 @@ static peerwin_status read_row(const pw_site *site, const env_row *row, pw_env *
         return PEERWIN_OK;
     case NOT_YET:
         return pw_fail(PEERWIN_ERR_UNSUPPORTED, site,
-                       "the environment has %s=%s, which this version does not support; unset it", row->help.name,
+                       "the environment has %s=%.64s, which this version does not support; unset it", row->help.name,
                        text);
     default:
-        return pw_fail(PEERWIN_ERR_ARG, site, "the environment has %s=%s; valid: %s", row->help.name, text,
+        return pw_fail(PEERWIN_ERR_ARG, site, "the environment has %s=%.64s; valid: %s", row->help.name, text,
                        row->help.values);
     }
 }

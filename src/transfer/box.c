@@ -70,14 +70,11 @@ void pw_box_copy(char *to_base, const peerwin_box *to, const char *from_base, co
 static peerwin_status check_shapes(const peerwin_win *win, const char *call, const peerwin_box *to,
                                    const peerwin_box *from) {
     const pw_site *site = PW_SITE(call, NULL, win->ctx->rank, PW_NONE);
-    size_t extent;
     for (int i = 0; i < 3; i++)
         if (to->count[i] != from->count[i])
             return pw_fail(PEERWIN_ERR_ARG, site,
                            "the boxes differ: count[%d] is %zu in the target and %zu in the source", i, to->count[i],
                            from->count[i]);
-    if (pw_box_extent(to, &extent) != 0 || pw_box_extent(from, &extent) != 0)
-        return pw_fail(PEERWIN_ERR_RANGE, site, "a box is larger than the address space");
     if (pw_box_overlaps_itself(to))
         return pw_fail(PEERWIN_ERR_ARG, site,
                        "rows of the target box overlap: %zu bytes, %zu rows %zu apart, %zu planes %zu apart",
@@ -85,21 +82,27 @@ static peerwin_status check_shapes(const peerwin_win *win, const char *call, con
     return PEERWIN_OK;
 }
 
-/* `remote` is the box in the window, whichever side it is on. */
-static peerwin_status check_remote(const peerwin_win *win, const char *call, int rank, const peerwin_box *remote) {
+/* Ranges first: `remote` is the box in the window, `local` the one in the caller's memory, whose size nobody knows. */
+static peerwin_status check_ranges(const peerwin_win *win, const char *call, int rank, const peerwin_box *remote,
+                                   const peerwin_box *local) {
     size_t extent = 0;
     if (!pw_win_reaches(win, rank))
         return pw_refuse_rank(win, call, rank);
-    if (pw_box_extent(remote, &extent) != 0 || !pw_in_range(&win->peers[rank], remote->offset, extent))
+    if (pw_box_extent(remote, &extent) != 0)
+        return pw_refuse_range(win, call, rank, remote->offset, SIZE_MAX);
+    if (!pw_in_range(&win->peers[rank], remote->offset, extent))
         return pw_refuse_range(win, call, rank, remote->offset, extent);
+    if (pw_box_extent(local, &extent) != 0)
+        return pw_fail(PEERWIN_ERR_RANGE, PW_SITE(call, NULL, win->ctx->rank, PW_NONE),
+                       "the box in local memory, from offset %zu on, is larger than the address space", local->offset);
     return PEERWIN_OK;
 }
 
 static peerwin_status store_box(const peerwin_win *win, const char *call, int rank, const peerwin_box *to,
                                 const void *src, const peerwin_box *from) {
-    peerwin_status status = check_shapes(win, call, to, from);
+    peerwin_status status = check_ranges(win, call, rank, to, from);
     if (status == PEERWIN_OK)
-        status = check_remote(win, call, rank, to);
+        status = check_shapes(win, call, to, from);
     if (status != PEERWIN_OK)
         return status;
     if (win->peers[rank].read_only)
@@ -114,9 +117,9 @@ static peerwin_status store_box(const peerwin_win *win, const char *call, int ra
 
 static peerwin_status load_box(const peerwin_win *win, const char *call, int rank, const peerwin_box *from, void *dst,
                                const peerwin_box *to) {
-    peerwin_status status = check_shapes(win, call, to, from);
+    peerwin_status status = check_ranges(win, call, rank, from, to);
     if (status == PEERWIN_OK)
-        status = check_remote(win, call, rank, from);
+        status = check_shapes(win, call, to, from);
     if (status != PEERWIN_OK || pw_box_empty(to))
         return status;
     if (!dst)

@@ -153,9 +153,12 @@ static peerwin_status compare_one(const pw_options *zero, const pw_options *othe
         const char *what;
         int64_t zeros, theirs;
     } rows[] = {
-        {"config.space", zero->space, other->space},       {"config.handles", zero->handles, other->handles},
-        {"config.barrier", zero->barrier, other->barrier}, {"config.timeout_ms", zero->timeout_ms, other->timeout_ms},
-        {"config.flags", zero->flags, other->flags},       {"PEERWIN_NODE_RANKS", zero->node_ranks, other->node_ranks},
+        {"config.space (0 auto, 1 host, 2 CUDA)", zero->space, other->space},
+        {"config.handles", zero->handles, other->handles},
+        {"config.barrier", zero->barrier, other->barrier},
+        {"config.timeout_ms", zero->timeout_ms, other->timeout_ms},
+        {"config.flags", zero->flags, other->flags},
+        {"PEERWIN_NODE_RANKS", zero->node_ranks, other->node_ranks},
     };
     peerwin_status status = PEERWIN_OK;
     for (size_t i = 0; i < sizeof rows / sizeof *rows && status == PEERWIN_OK; i++)

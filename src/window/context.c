@@ -10,11 +10,15 @@
 
 #include <string.h>
 
+static peerwin_status refuse_child(const pw_site *site) {
+    return pw_fail(PEERWIN_ERR_STATE, site,
+                   "this process was forked after peerwin_init and may not use the context of its parent");
+}
+
 peerwin_status pw_ctx_refuse(peerwin_ctx *ctx, const char *call, int inside) {
     const pw_site *site = PW_SITE(call, NULL, ctx->rank, PW_NONE);
     if (atomic_load_explicit(ctx->alive, memory_order_relaxed) == 0)
-        return pw_fail(PEERWIN_ERR_STATE, site,
-                       "this process was forked after peerwin_init and may not use the context of its parent");
+        return refuse_child(site);
     if (!inside)
         return pw_fail(PEERWIN_ERR_STATE, site,
                        "another thread is in a call on this context: one thread at a time, or a context for each");
@@ -76,7 +80,8 @@ peerwin_status pw_ctx_resumable_wait(peerwin_ctx *ctx, MPI_Request *request, con
     ctx->agree.deadline = pw_deadline(ctx->timeout_ms);
     peerwin_status status = pw_agree_wait(&ctx->agree, request, what, site);
     if (status == PEERWIN_ERR_TIMEOUT) {
-        ctx->agree.lost = 0; /* nothing is given up: the request is kept and waited for again */
+        ctx->agree.lost = 0;
+        ctx->agree.unfinished = 0; /* nothing is given up: the request is kept and waited for again */
         ctx->agree.ended_by = 0;
         return status;
     }
@@ -122,6 +127,8 @@ peerwin_status peerwin_peer_query(const peerwin_ctx *ctx, int rank, peerwin_peer
     if (!ctx || !peer_out)
         return pw_fail(PEERWIN_ERR_ARG, PW_SITE(call, NULL, PW_NONE, PW_NONE), "%s is NULL", ctx ? "peer_out" : "ctx");
     const pw_site *site = PW_SITE(call, NULL, ctx->rank, PW_NONE);
+    if (atomic_load_explicit(ctx->alive, memory_order_relaxed) == 0)
+        return refuse_child(site);
     if (rank < 0 || rank >= ctx->size)
         return pw_fail(PEERWIN_ERR_ARG, site, "rank %d is not one of 0..%d", rank, ctx->size - 1);
     size_t size = peer_out->size;

@@ -60,7 +60,7 @@ peerwin_ctx *pw_ctx_new(void) {
 }
 
 void pw_ctx_delete(peerwin_ctx *ctx) {
-    if (!ctx->agree.lost)
+    if (!ctx->agree.unfinished)
         (void)munmap(ctx, context_bytes());
 }
 

@@ -44,8 +44,8 @@ static void adopt(peerwin_ctx *ctx, const tables *t) {
             peer->pad = ctx->pad;
             continue;
         }
-        if (!t->wanted[rank])
-            continue;
+        if (!t->mappings[rank].base)
+            continue; /* out of reach, or it could not export and all are about to hear of it */
         peer->pad_mapping = t->mappings[rank];
         peer->pad = peer->pad_mapping.base;
         ctx->live.goodbyes[rank] = &pw_pad_control(peer->pad)->goodbye;
