@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { GRACE_MS = 200 };
+enum { LEAST_GRACE_MS = 20, MOST_GRACE_MS = 200 };
 
 const char *pw_call_name(pw_call call) {
     switch (call) {
@@ -173,7 +173,12 @@ static int64_t key_of(const pw_agree *agree, peerwin_status local) {
  * time-out.
  */
 static void extend_deadline(pw_agree *agree) {
-    int64_t grace = pw_deadline(GRACE_MS);
+    int milliseconds = agree->timeout_ms / 10;
+    if (milliseconds < LEAST_GRACE_MS)
+        milliseconds = LEAST_GRACE_MS;
+    if (milliseconds > MOST_GRACE_MS)
+        milliseconds = MOST_GRACE_MS;
+    int64_t grace = pw_deadline(milliseconds);
     if (agree->deadline < grace)
         agree->deadline = grace;
 }

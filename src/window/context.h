@@ -48,6 +48,7 @@ struct peerwin_ctx {
     _Atomic uint32_t mpi_gone;     /* MPI_Finalize has begun */
     char *pad;                     /* my own */
 
+    int on_heap; /* where this struct is */
     int rank, size;
     peerwin_space space;
     unsigned flags;

@@ -56,11 +56,20 @@ static size_t context_bytes(void) {
 
 peerwin_ctx *pw_ctx_new(void) {
     void *pages = mmap(NULL, context_bytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    return pages == MAP_FAILED ? NULL : pages;
+    if (pages != MAP_FAILED)
+        return pages;
+    peerwin_ctx *ctx = calloc(1, sizeof *ctx);
+    if (ctx)
+        ctx->on_heap = 1;
+    return ctx;
 }
 
 void pw_ctx_delete(peerwin_ctx *ctx) {
-    if (!ctx->agree.unfinished)
+    if (ctx->agree.unfinished)
+        return;
+    if (ctx->on_heap)
+        free(ctx);
+    else
         (void)munmap(ctx, context_bytes());
 }
 

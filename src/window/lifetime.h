@@ -10,8 +10,8 @@
 #include "window/context.h"
 
 /*
- * A zeroed context, or NULL. It has pages of its own: they are there when malloc has nothing left, so that a rank
- * without memory can still tell the others; and they can be given up for good with an unfinished collective.
+ * A zeroed context, or NULL if the process has neither pages nor heap left: the one failure of which a rank cannot tell
+ * the others.
  */
 peerwin_ctx *pw_ctx_new(void);
 
