@@ -19,8 +19,9 @@ say() {
     printf '%s: %s\n' "$me" "$*"
 }
 
+# die LINES...
 die() {
-    printf '%s: %s\n' "$me" "$@" >&2
+    printf '%s\n' "${@/#/$me: }" >&2
     exit 1
 }
 
@@ -93,14 +94,20 @@ apt() {
     DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=300 "$@"
 }
 
+# fetch_packages PACKAGES...
+fetch_packages() {
+    say "missing packages: $*"
+    # One broken source among many is no reason to give up.
+    try_step "apt-get update" apt-update apt update || say "going on with the package lists that are here"
+    step "apt-get install" apt-install apt install -y --no-install-recommends "$@"
+    hash -r
+}
+
 # install_packages FINDER PACKAGES...: afterwards FINDER finds nothing missing, or we end here.
 install_packages() {
     local finder=$1 packages
     shift
-    say "missing packages: $*"
-    step "apt-get update" apt-update apt update
-    step "apt-get install" apt-install apt install -y --no-install-recommends "$@"
-    hash -r
+    fetch_packages "$@"
     mapfile -t packages < <("$finder")
     [ ${#packages[@]} -eq 0 ] ||
         die "still missing after the installation: ${packages[*]}$(cmake_hint)" "the log is $logs/apt-install.log"
