@@ -14,8 +14,8 @@ static int membarrier(int command) {
     return (int)syscall(SYS_membarrier, command, 0, 0);
 }
 
-void pw_gate_init(pw_gate *gate) {
-    int able = membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0;
+void pw_gate_init(pw_gate *gate, int biased) {
+    int able = biased && membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0;
     atomic_init(&gate->owner, able ? pw_this_thread() : 0);
     atomic_init(&gate->inside, 0);
     atomic_init(&gate->busy, 0);

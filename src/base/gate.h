@@ -38,25 +38,29 @@ static inline uintptr_t pw_this_thread(void) {
     return thread;
 }
 
-/* Makes a gate, biased to the calling thread if the kernel has what ending the bias needs. */
-void pw_gate_init(pw_gate *gate);
+/* Makes a gate, biased to the calling thread if `biased` and if the kernel has what ending the bias needs. */
+void pw_gate_init(pw_gate *gate, int biased);
 
-/* The way in for everyone but the owner. */
+/* 1 if the calling thread is the owner, and inside now. */
+static inline int pw_gate_try_owner(pw_gate *gate) {
+    uintptr_t me = pw_this_thread();
+    if (__builtin_expect(atomic_load_explicit(&gate->owner, memory_order_relaxed) != me, 0))
+        return 0;
+    atomic_store_explicit(&gate->inside, 1, memory_order_relaxed);
+    atomic_signal_fence(memory_order_seq_cst); /* the processor's fence is in membarrier, at the other side */
+    if (__builtin_expect(atomic_load_explicit(&gate->owner, memory_order_relaxed) != me, 0)) {
+        atomic_store_explicit(&gate->inside, 0, memory_order_relaxed);
+        return 0;
+    }
+    gate->by_owner = 1;
+    return 1;
+}
+
+/* The way in for everyone else: 1 if the calling thread is inside now, 0 if another one is. */
 int pw_gate_try_shared(pw_gate *gate);
 
-/* 1 if the calling thread is inside now, 0 if another one is. */
 static inline int pw_gate_try(pw_gate *gate) {
-    uintptr_t me = pw_this_thread();
-    if (__builtin_expect(atomic_load_explicit(&gate->owner, memory_order_relaxed) == me, 1)) {
-        atomic_store_explicit(&gate->inside, 1, memory_order_relaxed);
-        atomic_signal_fence(memory_order_seq_cst); /* the processor's fence is in membarrier, at the other side */
-        if (__builtin_expect(atomic_load_explicit(&gate->owner, memory_order_relaxed) == me, 1)) {
-            gate->by_owner = 1;
-            return 1;
-        }
-        atomic_store_explicit(&gate->inside, 0, memory_order_relaxed);
-    }
-    return pw_gate_try_shared(gate);
+    return pw_gate_try_owner(gate) || pw_gate_try_shared(gate);
 }
 
 static inline void pw_gate_leave(pw_gate *gate) {

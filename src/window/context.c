@@ -9,23 +9,35 @@
 #include "base/log.h"
 
 #include <string.h>
+#include <unistd.h>
 
-static peerwin_status refuse_child(const pw_site *site) {
-    return pw_fail(PEERWIN_ERR_STATE, site,
+peerwin_status pw_ctx_check_process(const peerwin_ctx *ctx, const char *call) {
+    if (ctx->alive && (ctx->wiped || ctx->pid == getpid()))
+        return PEERWIN_OK;
+    return pw_fail(PEERWIN_ERR_STATE, PW_SITE(call, NULL, PW_NONE, PW_NONE),
                    "this process was forked after peerwin_init and may not use the context of its parent");
 }
 
-peerwin_status pw_ctx_refuse(peerwin_ctx *ctx, const char *call, int inside) {
-    const pw_site *site = PW_SITE(call, NULL, ctx->rank, PW_NONE);
-    if (atomic_load_explicit(ctx->alive, memory_order_relaxed) == 0)
-        return refuse_child(site);
-    if (!inside)
-        return pw_fail(PEERWIN_ERR_STATE, site,
-                       "another thread is in a call on this context: one thread at a time, or a context for each");
+peerwin_status pw_ctx_come_in(peerwin_ctx *ctx, const char *call) {
+    peerwin_status status = pw_ctx_check_process(ctx, call);
+    if (status != PEERWIN_OK)
+        return status;
+    if (pw_gate_try(&ctx->gate))
+        return PEERWIN_OK;
+    return pw_fail(PEERWIN_ERR_STATE, PW_SITE(call, NULL, ctx->rank, PW_NONE),
+                   "another thread is in a call on this context: one thread at a time, or a context for each");
+}
+
+peerwin_status pw_ctx_enter_shared(peerwin_ctx *ctx, const char *call) {
+    peerwin_status status = pw_ctx_come_in(ctx, call);
+    if (status != PEERWIN_OK)
+        return status;
+    return pw_ctx_broken(ctx) == 0 ? PEERWIN_OK : pw_ctx_refuse(ctx, call);
+}
+
+peerwin_status pw_ctx_refuse(peerwin_ctx *ctx, const char *call) {
     pw_ctx_leave(ctx);
-    if (atomic_load_explicit(&ctx->mpi_gone, memory_order_relaxed) != 0)
-        return pw_fail(PEERWIN_ERR_STATE, site, "MPI is finalized; only peerwin_finalize is allowed now");
-    return pw_cause_fail(pw_ctx_broken(ctx), &ctx->live, site);
+    return pw_cause_fail(pw_ctx_broken(ctx), &ctx->live, PW_SITE(call, NULL, ctx->rank, PW_NONE));
 }
 
 static void break_pad(char *pad, pw_cause cause) {
@@ -41,7 +53,9 @@ void pw_ctx_break(peerwin_ctx *ctx, pw_cause cause) {
         pw_log(PW_LOG_WARN, ctx->rank, "the context is broken: %s, rank %d",
                peerwin_strerror((peerwin_status)pw_cause_status(cause)), pw_cause_rank(cause));
     break_pad(ctx->pad, cause);
-    cause = pw_ctx_broken(ctx); /* the first one stays, here and elsewhere */
+    pw_cause first = pw_ctx_broken(ctx); /* stays, here and elsewhere; that MPI ended concerns this rank alone */
+    if (pw_cause_status(first) != PEERWIN_ERR_STATE)
+        cause = first;
     for (int rank = 0; rank < ctx->size; rank++)
         if (ctx->peers[rank].pad && rank != ctx->rank)
             break_pad(ctx->peers[rank].pad, cause);
@@ -127,8 +141,9 @@ peerwin_status peerwin_peer_query(const peerwin_ctx *ctx, int rank, peerwin_peer
     if (!ctx || !peer_out)
         return pw_fail(PEERWIN_ERR_ARG, PW_SITE(call, NULL, PW_NONE, PW_NONE), "%s is NULL", ctx ? "peer_out" : "ctx");
     const pw_site *site = PW_SITE(call, NULL, ctx->rank, PW_NONE);
-    if (atomic_load_explicit(ctx->alive, memory_order_relaxed) == 0)
-        return refuse_child(site);
+    peerwin_status status = pw_ctx_check_process(ctx, call);
+    if (status != PEERWIN_OK)
+        return status;
     if (rank < 0 || rank >= ctx->size)
         return pw_fail(PEERWIN_ERR_ARG, site, "rank %d is not one of 0..%d", rank, ctx->size - 1);
     size_t size = peer_out->size;
@@ -150,19 +165,20 @@ peerwin_status peerwin_check(peerwin_ctx *ctx) {
     static const char call[] = "peerwin_check";
     if (!ctx)
         return pw_fail(PEERWIN_ERR_ARG, PW_SITE(call, NULL, PW_NONE, PW_NONE), "ctx is NULL");
-    const pw_site *site = PW_SITE(call, NULL, ctx->rank, PW_NONE);
-    if (atomic_load_explicit(ctx->alive, memory_order_relaxed) == 0)
-        return pw_ctx_refuse(ctx, call, 0);
+    peerwin_status status = pw_ctx_check_process(ctx, call);
+    if (status != PEERWIN_OK)
+        return status;
     pw_cause cause = pw_ctx_broken(ctx);
-    return cause == 0 ? PEERWIN_OK : pw_cause_fail(cause, NULL, site);
+    return cause == 0 ? PEERWIN_OK : pw_cause_fail(cause, NULL, PW_SITE(call, NULL, ctx->rank, PW_NONE));
 }
 
 peerwin_status peerwin_abort(peerwin_ctx *ctx) {
     static const char call[] = "peerwin_abort";
     if (!ctx)
         return pw_fail(PEERWIN_ERR_ARG, PW_SITE(call, NULL, PW_NONE, PW_NONE), "ctx is NULL");
-    if (atomic_load_explicit(ctx->alive, memory_order_relaxed) == 0)
-        return pw_ctx_refuse(ctx, call, 0);
+    peerwin_status status = pw_ctx_check_process(ctx, call);
+    if (status != PEERWIN_OK)
+        return status;
     pw_ctx_break(ctx, pw_cause_make(PEERWIN_ERR_ABORTED, ctx->rank));
     return PEERWIN_OK;
 }

@@ -5,7 +5,8 @@
  * The context: what a rank knows of itself and its peers, and the guards at the door of every call.
  *
  * A context is broken for good when its cause word (in the own pad) is not 0. Whoever finds a reason writes it into the
- * cause word of every rank it can reach and wakes them, so all ranks return the same cause from then on.
+ * cause word of every rank it can reach and wakes them, so all ranks return the same cause from then on. The end of MPI
+ * closes the context in the same way, but on this rank only.
  */
 #ifndef PW_WINDOW_CONTEXT_H
 #define PW_WINDOW_CONTEXT_H
@@ -43,11 +44,12 @@ typedef struct {
 
 struct peerwin_ctx {
     /* The guards, looked at by every call. */
-    const _Atomic uint32_t *alive; /* 1 here, wiped to 0 in a forked child */
-    pw_gate gate;                  /* one thread at a time */
-    _Atomic uint32_t mpi_gone;     /* MPI_Finalize has begun */
-    char *pad;                     /* my own */
+    pw_gate gate; /* one thread at a time */
+    char *pad;    /* my own */
 
+    uint32_t alive; /* 1; a forked child finds this struct wiped */
+    int wiped;      /* ... if the kernel does that; else the pid tells */
+    pid_t pid;
     int on_heap; /* where this struct is */
     int rank, size;
     peerwin_space space;
@@ -74,22 +76,29 @@ struct peerwin_ctx {
     pw_series barrier, reduce;
 };
 
-/* The guards failed: finds out which, sets the last error, and leaves the gate if this thread is inside. */
-PEERWIN_MUST_USE peerwin_status pw_ctx_refuse(peerwin_ctx *ctx, const char *call, int inside);
+/* Comes in even if the context is broken: STATE in a forked child and for a second thread. */
+PEERWIN_MUST_USE peerwin_status pw_ctx_come_in(peerwin_ctx *ctx, const char *call);
+
+/* The way in for others than the thread that made the context. */
+PEERWIN_MUST_USE peerwin_status pw_ctx_enter_shared(peerwin_ctx *ctx, const char *call);
+
+/* The context is broken, or MPI has ended: leaves again and says why. */
+PEERWIN_MUST_USE peerwin_status pw_ctx_refuse(peerwin_ctx *ctx, const char *call);
+
+/* Refuses a forked child: STATE, else OK. */
+PEERWIN_MUST_USE peerwin_status pw_ctx_check_process(const peerwin_ctx *ctx, const char *call);
 
 /*
  * Enters a call: not in a forked child, one thread at a time, not broken, not after MPI_Finalize. Every pw_ctx_enter
- * that returned OK is paired with a pw_ctx_leave.
+ * that returned OK is paired with a pw_ctx_leave. In a forked child the gate is wiped, so it has no owner there; a
+ * context that is broken or outlived MPI says so in its pad: what is left to do on the way of a small put is two
+ * comparisons.
  */
 PEERWIN_MUST_USE static inline peerwin_status pw_ctx_enter(peerwin_ctx *ctx, const char *call) {
-    if (__builtin_expect(atomic_load_explicit(ctx->alive, memory_order_relaxed) == 0, 0))
-        return pw_ctx_refuse(ctx, call, 0);
-    if (__builtin_expect(!pw_gate_try(&ctx->gate), 0))
-        return pw_ctx_refuse(ctx, call, 0);
-    uint64_t broken = atomic_load_explicit(&pw_pad_control(ctx->pad)->broken, memory_order_relaxed);
-    uint32_t gone = atomic_load_explicit(&ctx->mpi_gone, memory_order_relaxed);
-    if (__builtin_expect(broken != 0 || gone != 0, 0))
-        return pw_ctx_refuse(ctx, call, 1);
+    if (__builtin_expect(!pw_gate_try_owner(&ctx->gate), 0))
+        return pw_ctx_enter_shared(ctx, call);
+    if (__builtin_expect(atomic_load_explicit(&pw_pad_control(ctx->pad)->broken, memory_order_relaxed) != 0, 0))
+        return pw_ctx_refuse(ctx, call);
     return PEERWIN_OK;
 }
 

@@ -27,7 +27,9 @@ static int on_mpi_end(MPI_Comm comm, int keyval, void *value, void *extra) {
     peerwin_ctx *ctx = value;
     if (ctx->closing)
         return MPI_SUCCESS;
-    atomic_store(&ctx->mpi_gone, 1);
+    uint64_t unbroken = 0;
+    atomic_compare_exchange_strong(&pw_pad_control(ctx->pad)->broken, &unbroken,
+                                   pw_cause_make(PEERWIN_ERR_STATE, ctx->rank));
     int windows = 0;
     for (const peerwin_win *win = ctx->windows; win; win = win->next)
         windows++;
@@ -56,9 +58,12 @@ static size_t context_bytes(void) {
 
 peerwin_ctx *pw_ctx_new(void) {
     void *pages = mmap(NULL, context_bytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (pages != MAP_FAILED)
-        return pages;
-    peerwin_ctx *ctx = calloc(1, sizeof *ctx);
+    peerwin_ctx *ctx = pages;
+    if (pages != MAP_FAILED) {
+        ctx->wiped = madvise(pages, context_bytes(), MADV_WIPEONFORK) == 0;
+        return ctx;
+    }
+    ctx = calloc(1, sizeof *ctx);
     if (ctx)
         ctx->on_heap = 1;
     return ctx;
@@ -117,8 +122,6 @@ void pw_ctx_release(peerwin_ctx *ctx) {
     release_series(&ctx->barrier);
     release_series(&ctx->reduce);
     release_peers(ctx);
-    if (ctx->alive)
-        (void)munmap((void *)(uintptr_t)ctx->alive, (size_t)sysconf(_SC_PAGESIZE));
     free(ctx->peers);
     free(ctx->hellos);
     pw_ctx_delete(ctx);
@@ -143,21 +146,20 @@ static peerwin_status close_together(peerwin_ctx *ctx, const pw_site *site) {
 
 peerwin_status peerwin_finalize(peerwin_ctx *ctx) {
     static const char call[] = "peerwin_finalize";
+    int finalized = 0;
     if (!ctx)
         return PEERWIN_OK;
-    const pw_site *site = PW_SITE(call, NULL, ctx->rank, PW_NONE);
-    if (atomic_load_explicit(ctx->alive, memory_order_relaxed) == 0 || !pw_gate_try(&ctx->gate))
-        return pw_ctx_refuse(ctx, call, 0);
-    int finalized = 0;
+    peerwin_status status = pw_ctx_come_in(ctx, call);
+    if (status != PEERWIN_OK)
+        return status;
     MPI_Finalized(&finalized);
-    if (finalized || atomic_load(&ctx->mpi_gone) != 0) {
+    if (finalized)
         pw_log(PW_LOG_WARN, ctx->rank, "peerwin_finalize came after MPI_Finalize: released locally");
-    } else if (pw_ctx_broken(ctx) == 0) {
-        peerwin_status status = close_together(ctx, site);
-        if (status != PEERWIN_OK) {
-            pw_ctx_leave(ctx);
-            return status;
-        }
+    else if (pw_ctx_broken(ctx) == 0)
+        status = close_together(ctx, PW_SITE(call, NULL, ctx->rank, PW_NONE));
+    if (status != PEERWIN_OK) {
+        pw_ctx_leave(ctx);
+        return status;
     }
     atomic_store_explicit(&pw_pad_control(ctx->pad)->goodbye, 1, memory_order_release);
     pw_ctx_release(ctx);

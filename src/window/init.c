@@ -18,7 +18,7 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
+#include <unistd.h>
 
 static const char call_name[] = "peerwin_init";
 
@@ -41,19 +41,6 @@ static peerwin_status check_mpi(MPI_Comm comm, const pw_site *site) {
     return PEERWIN_OK;
 }
 
-/* A page that a forked child finds wiped: tells it apart without a system call. */
-static peerwin_status make_alive_word(peerwin_ctx *ctx, const pw_site *site) {
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    _Atomic uint32_t *word = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (word == MAP_FAILED)
-        return pw_fail_errno(site, errno, "mmap");
-    ctx->alive = word;
-    if (madvise(word, page, MADV_WIPEONFORK) != 0)
-        return pw_fail_errno(site, errno, "madvise(MADV_WIPEONFORK)");
-    atomic_store(word, 1);
-    return PEERWIN_OK;
-}
-
 static peerwin_status make_tables(peerwin_ctx *ctx, const pw_site *site) {
     size_t count = (size_t)ctx->size;
     ctx->hellos = calloc(count, sizeof *ctx->hellos);
@@ -62,8 +49,7 @@ static peerwin_status make_tables(peerwin_ctx *ctx, const pw_site *site) {
         return pw_fail_errno(site, ENOMEM, "calloc");
     for (int rank = 0; rank < ctx->size; rank++)
         ctx->peers[rank].socket = -1;
-    peerwin_status status = pw_liveness_create(&ctx->live, ctx->size, site);
-    return status == PEERWIN_OK ? make_alive_word(ctx, site) : status;
+    return pw_liveness_create(&ctx->live, ctx->size, site);
 }
 
 static peerwin_status decode_hellos(peerwin_ctx *ctx, const uint8_t *all, const pw_site *site) {
@@ -136,7 +122,9 @@ static peerwin_status check_strict(peerwin_ctx *ctx) {
 static void settle(peerwin_ctx *ctx, const pw_settings *settings) {
     ctx->rank = ctx->agree.rank;
     ctx->size = ctx->agree.size;
-    pw_gate_init(&ctx->gate);
+    pw_gate_init(&ctx->gate, ctx->wiped);
+    ctx->alive = 1;
+    ctx->pid = getpid();
     ctx->space = PEERWIN_SPACE_HOST;
     ctx->flags = settings->options.flags;
     ctx->timeout_ms = settings->options.timeout_ms;

@@ -35,7 +35,7 @@ static long enter_often(room *r) {
 static void one_thread_is_never_turned_away(void **state) {
     room r = {.tries = 100000};
     (void)state;
-    pw_gate_init(&r.gate);
+    pw_gate_init(&r.gate, 1);
     assert_int_equal(enter_often(&r), 100000);
     assert_int_equal(r.count, 100000);
 }
@@ -59,7 +59,7 @@ static long run_elsewhere(room *r) {
 static void a_second_thread_is_turned_away_while_the_first_is_inside(void **state) {
     room r = {.tries = 10};
     (void)state;
-    pw_gate_init(&r.gate);
+    pw_gate_init(&r.gate, 1);
     assert_true(pw_gate_try(&r.gate));
     assert_int_equal(run_elsewhere(&r), 0);
     pw_gate_leave(&r.gate);
@@ -77,7 +77,7 @@ static void race_once(pthread_barrier_t *start) {
     room r = {.tries = TRIES, .start = start};
     pthread_t thread;
     void *entered = NULL;
-    pw_gate_init(&r.gate);
+    pw_gate_init(&r.gate, 1);
     long mine = enter_often(&r);
     assert_int_equal(pthread_create(&thread, NULL, enter_from_elsewhere, &r), 0);
     pthread_barrier_wait(start);
