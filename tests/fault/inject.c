@@ -106,10 +106,14 @@ static void act(void) {
     }
 }
 
+static int is_due(int count) {
+    return state.plan.nth > 0 && (count == state.plan.nth || (state.plan.lasting && count > state.plan.nth));
+}
+
 /* The errno to fail with, or 0 to go on. */
 static int strike(inject_call call) {
     if (!atomic_load(&state.armed) || !(state.plan.calls & INJECT_BIT(call)) ||
-        !pthread_equal(state.thread, pthread_self()) || ++state.counted != state.plan.nth) {
+        !pthread_equal(state.thread, pthread_self()) || !is_due(++state.counted)) {
         return 0;
     }
     state.fired = 1;

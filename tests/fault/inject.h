@@ -61,6 +61,7 @@ typedef enum { INJECT_FAIL, INJECT_KILL, INJECT_STOP, INJECT_DELAY, INJECT_CALLB
 typedef struct {
     uint64_t calls; /* bits of inject_call */
     int nth;        /* strikes at the nth of them, counted from 1; 0 = never, only counts */
+    int lasting;    /* and at all that come after it */
     inject_action action;
     int value;              /* FAIL: errno; DELAY: milliseconds */
     void (*callback)(void); /* CALLBACK: run before the call */

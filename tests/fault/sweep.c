@@ -2,9 +2,10 @@
  * Copyright (c) 2026, the peerwin contributors.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Every system call of set-up fails once: the nth call of each kind, with each errno it may have, on one rank, for n =
- * 1, 2, ... until nothing was struck. Whatever fails, the call ends at once, every rank has the same status and the
- * same text, which names the rank and the system call; nothing is left over; and the next attempt works.
+ * Every system call of set-up fails: the nth call of each kind, with each errno it may have, on one rank, for n = 1, 2,
+ * ... until nothing was struck; once, and from then on. Whatever fails, the call ends at once, every rank has the same
+ * status and the same text, which names the rank and the system call; nothing is left over, no context is broken on
+ * some ranks only; and the next attempt works. Failures that the library overcomes are marked so in the table.
  *
  * All runs happen in one job. Every rank sees the outcome of all, so that all judge alike.
  */
@@ -16,74 +17,90 @@
 #include "support/leaks.h"
 #include "support/memory.h"
 
-enum { TIMEOUT_MS = 3000, MAX_NTH = 64, TEXT_BYTES = 600 };
-#define AT_ONCE 1.0 /* seconds */
+enum { TIMEOUT_MS = 5000, MAX_NTH = 64, TEXT_BYTES = 600 };
+#define AT_ONCE 2.5 /* seconds; half of what a deadline would take */
 
-/** What may come of a failure. */
+/** What must come of a failure. */
 typedef enum {
+    NOT_RUN,
     REPORTED, /* a status for all, and the context lives on */
-    ABSORBED, /* tried again, or done without: the call succeeds */
-    EITHER,   /* depends on the place, or on what the others do meanwhile; the context may break */
-    BREAKS    /* a status for all; the channel, and with it the context, may be beyond use */
+    OVERCOME, /* tried again, or done without: the call succeeds */
+    SPARED,   /* the first of init has a substitute and is overcome; else REPORTED */
+    EITHER,   /* advice is overcome, a need is reported: the name of the call does not tell which it was */
+    BREAKS,   /* a status for all; the channel, and with it the context, may be beyond use */
+    HANGS_UP  /* as if a peer had closed the channel: PEER_LOST for all; the context may break */
 } outcome;
 
 typedef struct {
     inject_call call;
     int code;
-    outcome expect;
+    outcome once;
+    outcome lasting; /* from the nth call on */
 } fault;
 
 static const fault faults[] = {
-    {INJECT_MALLOC, ENOMEM, REPORTED},
-    {INJECT_CALLOC, ENOMEM, REPORTED},
-    {INJECT_MMAP, ENOMEM, REPORTED},
-    {INJECT_MMAP, EPERM, REPORTED},
-    {INJECT_MADVISE, EINVAL, EITHER},
-    {INJECT_MADVISE, ENOMEM, EITHER},
-    {INJECT_MEMFD_CREATE, EMFILE, REPORTED},
-    {INJECT_MEMFD_CREATE, ENOSYS, REPORTED},
-    {INJECT_FTRUNCATE, ENOMEM, REPORTED},
-    {INJECT_FALLOCATE, ENOSPC, REPORTED},
-    {INJECT_FALLOCATE, EINTR, ABSORBED},
-    {INJECT_FCNTL, EPERM, REPORTED},
-    {INJECT_FSTAT, ENOMEM, REPORTED},
-    {INJECT_SOCKET, EMFILE, REPORTED},
-    {INJECT_SOCKET, ENOBUFS, REPORTED},
-    {INJECT_BIND, ENOMEM, REPORTED},
-    {INJECT_LISTEN, EADDRINUSE, REPORTED},
-    {INJECT_CONNECT, EINTR, ABSORBED},
-    {INJECT_CONNECT, EAGAIN, ABSORBED},
-    {INJECT_CONNECT, ECONNREFUSED, ABSORBED}, /* without a direct path */
-    {INJECT_CONNECT, ENOMEM, REPORTED},
-    {INJECT_ACCEPT4, EINTR, ABSORBED},
-    {INJECT_ACCEPT4, ECONNABORTED, ABSORBED},
-    {INJECT_ACCEPT4, EMFILE, REPORTED},
-    {INJECT_ACCEPT4, ENOMEM, REPORTED},
-    {INJECT_GETSOCKNAME, ENOBUFS, REPORTED},
-    {INJECT_SENDMSG, EINTR, ABSORBED},
-    {INJECT_SENDMSG, EAGAIN, ABSORBED},
-    {INJECT_SENDMSG, ETOOMANYREFS, REPORTED},
-    {INJECT_SENDMSG, ENOBUFS, REPORTED},
-    {INJECT_SENDMSG, EPIPE, BREAKS},
-    {INJECT_RECVMSG, EINTR, ABSORBED},
-    {INJECT_RECVMSG, EAGAIN, ABSORBED},
-    {INJECT_RECVMSG, ENOMEM, BREAKS},
-    {INJECT_RECVMSG, ECONNRESET, BREAKS},
-    {INJECT_POLL, EINTR, ABSORBED},
-    {INJECT_POLL, ENOMEM, EITHER},
-    {INJECT_PIDFD_OPEN, EMFILE, REPORTED},
-    {INJECT_PIDFD_OPEN, ENOSYS, ABSORBED},
-    {INJECT_PIDFD_OPEN, EPERM, ABSORBED},
-    {INJECT_GETRANDOM, ENOSYS, REPORTED},
-    {INJECT_OPEN, EMFILE, EITHER},
+    {INJECT_MALLOC, ENOMEM, REPORTED, REPORTED},
+    {INJECT_CALLOC, ENOMEM, REPORTED, REPORTED},
+    {INJECT_MMAP, ENOMEM, SPARED, REPORTED},
+    {INJECT_MMAP, EPERM, SPARED, REPORTED},
+    {INJECT_MADVISE, EINVAL, EITHER, EITHER},
+    {INJECT_MADVISE, ENOMEM, EITHER, EITHER},
+    {INJECT_MEMFD_CREATE, EMFILE, REPORTED, REPORTED},
+    {INJECT_MEMFD_CREATE, ENOSYS, REPORTED, REPORTED},
+    {INJECT_FTRUNCATE, ENOMEM, REPORTED, NOT_RUN},
+    {INJECT_FALLOCATE, ENOSPC, REPORTED, REPORTED},
+    {INJECT_FALLOCATE, EINTR, OVERCOME, NOT_RUN},
+    {INJECT_FCNTL, EPERM, REPORTED, REPORTED},
+    {INJECT_FSTAT, ENOMEM, REPORTED, NOT_RUN},
+    {INJECT_SOCKET, EMFILE, REPORTED, REPORTED},
+    {INJECT_SOCKET, ENOBUFS, REPORTED, NOT_RUN},
+    {INJECT_BIND, ENOMEM, REPORTED, NOT_RUN},
+    {INJECT_LISTEN, EADDRINUSE, REPORTED, NOT_RUN},
+    {INJECT_CONNECT, EINTR, OVERCOME, NOT_RUN},
+    {INJECT_CONNECT, EAGAIN, OVERCOME, NOT_RUN},
+    {INJECT_CONNECT, ECONNREFUSED, OVERCOME, OVERCOME}, /* without a direct path */
+    {INJECT_CONNECT, ENOMEM, REPORTED, REPORTED},
+    {INJECT_ACCEPT4, EINTR, OVERCOME, NOT_RUN},
+    {INJECT_ACCEPT4, ECONNABORTED, OVERCOME, NOT_RUN},
+    {INJECT_ACCEPT4, EMFILE, REPORTED, REPORTED},
+    {INJECT_ACCEPT4, ENOMEM, OVERCOME, REPORTED},
+    {INJECT_ACCEPT4, ENOBUFS, OVERCOME, REPORTED},
+    {INJECT_GETSOCKNAME, ENOBUFS, REPORTED, NOT_RUN},
+    {INJECT_SENDMSG, EINTR, OVERCOME, NOT_RUN},
+    {INJECT_SENDMSG, EAGAIN, OVERCOME, NOT_RUN},
+    {INJECT_SENDMSG, ETOOMANYREFS, BREAKS, BREAKS}, /* as it comes with a descriptor it leaves the context whole */
+    {INJECT_SENDMSG, ENOBUFS, OVERCOME, BREAKS},
+    {INJECT_SENDMSG, ENOMEM, OVERCOME, BREAKS},
+    {INJECT_SENDMSG, EPIPE, HANGS_UP, HANGS_UP},
+    {INJECT_RECVMSG, EINTR, OVERCOME, NOT_RUN},
+    {INJECT_RECVMSG, EAGAIN, OVERCOME, NOT_RUN},
+    {INJECT_RECVMSG, ENOMEM, OVERCOME, BREAKS},
+    {INJECT_RECVMSG, ENOBUFS, OVERCOME, BREAKS},
+    {INJECT_RECVMSG, ECONNRESET, HANGS_UP, HANGS_UP},
+    {INJECT_POLL, EINTR, OVERCOME, NOT_RUN},
+    {INJECT_POLL, ENOMEM, OVERCOME, NOT_RUN},
+    {INJECT_PIDFD_OPEN, EMFILE, REPORTED, REPORTED},
+    {INJECT_PIDFD_OPEN, ENOSYS, OVERCOME, OVERCOME},
+    {INJECT_PIDFD_OPEN, EPERM, OVERCOME, OVERCOME},
+    {INJECT_GETRANDOM, ENOSYS, REPORTED, REPORTED},
+    {INJECT_OPEN, EMFILE, EITHER, EITHER},
 };
+
+/* One run: which call is struck, where. */
+typedef struct {
+    const char *phase;
+    const fault *fault;
+    outcome expect;
+    int lasting;
+    int nth;
+    int rank;
+} strike;
 
 /* ------------------------------------------------------------------------------------------------ what is run */
 
 static peerwin_ctx *ctx;
 static peerwin_win *win;
 static leaks_snapshot *without_context;
-static int runs_total;
 static int problems;
 
 static peerwin_status run_init(void) {
@@ -96,27 +113,6 @@ static peerwin_status run_init(void) {
 
 static peerwin_status run_alloc(void) {
     return peerwin_win_alloc(ctx, 5000 * ((size_t)job.rank + 1), NULL, &win);
-}
-
-static peerwin_status run_free(void) {
-    peerwin_status status = peerwin_win_free(win);
-    if (status == PEERWIN_OK) {
-        win = NULL;
-    }
-    return status;
-}
-
-static peerwin_status run_transfer(void) {
-    int right = (job.rank + 1) % job.size;
-    double value = job.rank;
-    peerwin_status status = peerwin_barrier(ctx, NULL);
-    if (status == PEERWIN_OK) {
-        status = peerwin_put_signal(win, right, 8, &value, sizeof(value), 3, PEERWIN_SIGNAL_ADD, 1, NULL);
-    }
-    if (status == PEERWIN_OK) {
-        status = peerwin_consume(win, 3, 1, NULL);
-    }
-    return status == PEERWIN_OK ? peerwin_allreduce(ctx, &value, 1, PEERWIN_DOUBLE, PEERWIN_SUM, NULL) : status;
 }
 
 static void check_ring(void) {
@@ -143,18 +139,15 @@ typedef struct {
 
 static result *results;
 
-static void problem(const char *phase, const fault *f, int nth, int rank, const char *what) {
+static void problem(const strike *s, const char *what) {
     problems++;
     if (job.rank != 0) {
         return;
     }
-    fprintf(stderr, "PROBLEM %s, %s call %d on rank %d of %d fails with errno %d (%s): %s\n", phase,
-            inject_name(f->call), nth, rank, job.size, f->code, strerror(f->code), what);
+    fprintf(stderr, "PROBLEM %s, %s call %d%s on rank %d of %d fails with errno %d (%s): %s\n", s->phase,
+            inject_name(s->fault->call), s->nth, s->lasting ? " and all later" : "", s->rank, job.size, s->fault->code,
+            strerror(s->fault->code), what);
     for (int i = 0; i < job.size; i++) {
-        if (i > 0 && results[i].status == results[0].status && results[i].check == results[0].check &&
-            strcmp(results[i].text, results[0].text) == 0) {
-            continue;
-        }
         fprintf(stderr, "  rank %d: %s, then %s, %.3f s: %s\n", i, peerwin_strerror((peerwin_status)results[i].status),
                 peerwin_strerror((peerwin_status)results[i].check), results[i].seconds, results[i].text);
     }
@@ -180,36 +173,52 @@ static const char *word_of(inject_call call) {
         return "seal";
     case INJECT_GETSOCKNAME:
         return "bind";
-    case INJECT_OPEN: /* files of /proc, whose content is what matters */
-        return "";
     default:
         return inject_name(call);
     }
 }
 
-static const char *judge_failure(const fault *f, int rank) {
-    char where[32];
+static int names_rank(const char *text, const char *role, int rank) {
+    char words[32];
+    snprintf(words, sizeof(words), "%s %d", role, rank);
+    return test_text_has(text, words);
+}
+
+/* Whoever loses a channel hangs up on everyone, so many see a peer that did: any pair may be named. */
+static const char *judge_hang_up(void) {
+    if (results[0].status != PEERWIN_ERR_PEER_LOST) {
+        return "this should be taken for a lost peer";
+    }
+    return test_text_has(results[0].text, "closed the descriptor channel") ? NULL
+                                                                           : "the text does not say what happened";
+}
+
+static const char *judge_failure(const strike *s, outcome expect) {
     peerwin_status status = (peerwin_status)results[0].status;
-    snprintf(where, sizeof(where), "rank %d", rank);
+    if (expect == HANGS_UP) {
+        return judge_hang_up();
+    }
     if (status == PEERWIN_ERR_TIMEOUT || status == PEERWIN_ERR_PEER_LOST || status == PEERWIN_ERR_ABORTED) {
         return "the status tells of a peer";
     }
-    if (f->expect == ABSORBED) {
-        return "this should have been overcome";
-    }
-    if (!test_text_has(results[0].text, where)) {
+    if (!names_rank(results[0].text, "rank", s->rank)) {
         return "the text does not name the rank";
     }
-    if (!test_text_has(results[0].text, word_of(f->call))) {
+    if (!test_text_has(results[0].text, word_of(s->fault->call))) {
         return "the text does not name the system call";
     }
-    if (f->expect != BREAKS && f->expect != EITHER && results[0].check != PEERWIN_OK) {
-        return "the context is broken";
-    }
-    return NULL;
+    return expect != BREAKS && results[0].check != PEERWIN_OK ? "the context is broken" : NULL;
 }
 
-static const char *judge(const fault *f, int rank) {
+static int is_in_init(const strike *s) {
+    return strcmp(s->phase, "peerwin_init") == 0;
+}
+
+static const char *judge(const strike *s) {
+    outcome expect = s->expect;
+    if (expect == SPARED) {
+        expect = is_in_init(s) && s->nth == 1 ? OVERCOME : REPORTED;
+    }
     for (int i = 0; i < job.size; i++) {
         if (results[i].seconds > AT_ONCE) {
             return "it took too long";
@@ -218,38 +227,44 @@ static const char *judge(const fault *f, int rank) {
     if (!all_same()) {
         return "the ranks disagree";
     }
-    if (results[0].status != PEERWIN_OK) {
-        return judge_failure(f, rank);
+    if (results[0].status == PEERWIN_OK) {
+        return expect == OVERCOME || expect == EITHER ? NULL : "the failure was not reported";
     }
-    return f->expect == REPORTED || f->expect == BREAKS ? "the failure was not reported" : NULL;
+    return expect == OVERCOME ? "this should have been overcome" : judge_failure(s, expect);
 }
 
 /* ---------------------------------------------------------------------------------------------------- one run */
 
-static int one_run(const char *phase, peerwin_status (*run)(void), const fault *f, int nth, int rank) {
-    inject_plan plan = {.calls = INJECT_BIT(f->call), .nth = nth, .action = INJECT_FAIL, .value = f->code};
+/* Returns 1 if the fault struck: if it did not, there are fewer calls of that kind. */
+static int one_run(peerwin_status (*run)(void), const strike *s) {
+    inject_plan plan = {.calls = INJECT_BIT(s->fault->call),
+                        .nth = s->nth,
+                        .lasting = s->lasting,
+                        .action = INJECT_FAIL,
+                        .value = s->fault->code};
     result mine = {0};
     MPI_Barrier(MPI_COMM_WORLD);
-    if (job.rank == rank) {
+    if (job.rank == s->rank) {
         inject_arm(&plan);
     }
     double start = test_seconds();
     mine.status = (int)run();
     mine.seconds = test_seconds() - start;
-    mine.struck = job.rank == rank ? inject_disarm() : 0;
+    mine.struck = job.rank == s->rank ? inject_disarm() : 0;
     if (mine.status != PEERWIN_OK) {
         snprintf(mine.text, sizeof(mine.text), "%s", peerwin_last_error());
     }
+    MPI_Barrier(MPI_COMM_WORLD);
     mine.check = ctx != NULL ? (int)peerwin_check(ctx) : 0;
     MPI_Allgather(&mine, (int)sizeof(mine), MPI_BYTE, results, (int)sizeof(mine), MPI_BYTE, MPI_COMM_WORLD);
-    const char *wrong = results[rank].struck ? judge(f, rank) : NULL;
+    const char *wrong = results[s->rank].struck ? judge(s) : NULL;
     if (wrong != NULL) {
-        problem(phase, f, nth, rank, wrong);
+        problem(s, wrong);
     }
-    if (!results[rank].struck) {
+    if (!results[s->rank].struck) {
         CHECK_OK((peerwin_status)mine.status);
     }
-    return results[rank].struck;
+    return results[s->rank].struck;
 }
 
 static int any_broken(void) {
@@ -273,18 +288,24 @@ static int all_direct(void) {
 
 /* ------------------------------------------------------------------------------------------------- the phases */
 
-static int init_once(const fault *f, int nth, int rank) {
-    leaks_snapshot *before = leaks_take();
-    int struck = one_run("peerwin_init", run_init, f, nth, rank);
-    if (ctx != NULL) {
-        if (all_direct()) {
-            CHECK_OK(run_alloc());
-            check_ring();
-            CHECK_OK(peerwin_win_free(win));
-        }
-        CHECK_OK(peerwin_finalize(ctx));
-        ctx = NULL;
+static void use_and_end_context(void) {
+    if (all_direct()) {
+        CHECK_OK(run_alloc());
+        check_ring();
+        CHECK_OK(peerwin_win_free(win));
     }
+    CHECK_OK(peerwin_finalize(ctx));
+    ctx = NULL;
+}
+
+static int init_once(const strike *s) {
+    leaks_snapshot *before = leaks_take();
+    int struck = one_run(run_init, s);
+    CHECK((results[job.rank].status == PEERWIN_OK) == (ctx != NULL));
+    if (ctx == NULL) {
+        CHECK_OK(run_init());
+    }
+    use_and_end_context();
     MPI_Barrier(MPI_COMM_WORLD);
     leaks_check(before);
     return struck;
@@ -314,11 +335,11 @@ static void check_left_over(leaks_snapshot *before) {
     }
 }
 
-static int alloc_once(const fault *f, int nth, int rank) {
+static int alloc_once(const strike *s) {
     leaks_snapshot *before = leaks_take();
     win = NULL;
-    int struck = one_run("peerwin_win_alloc", run_alloc, f, nth, rank);
-    CHECK(results[job.rank].status == PEERWIN_OK || win == NULL);
+    int struck = one_run(run_alloc, s);
+    CHECK((results[job.rank].status == PEERWIN_OK) == (win != NULL));
     if (win == NULL && !any_broken()) {
         CHECK_OK(run_alloc());
     }
@@ -330,62 +351,64 @@ static int alloc_once(const fault *f, int nth, int rank) {
     return struck;
 }
 
-static int transfer_and_free_once(const fault *f, int nth, int rank) {
-    leaks_snapshot *before = leaks_take();
-    CHECK_OK(run_alloc());
-    int struck = one_run("transfers", run_transfer, f, nth, rank);
-    struck |= one_run("peerwin_win_free", run_free, f, nth, rank);
-    if (win != NULL) {
-        CHECK_OK(run_free());
-    }
-    check_left_over(before);
-    return struck;
+/*
+ * Whoever connects in init and then hangs up is turned away as a stranger. No rank does that, so a failure that looks
+ * like it begins after the first messages of those that connect.
+ */
+static int first_nth(const strike *s) {
+    return is_in_init(s) && s->fault->code == ECONNRESET ? job.size - s->rank : 1;
 }
 
-static void sweep(int (*once)(const fault *f, int nth, int rank)) {
+static int sweep_fault(int (*once)(const strike *s), strike s) {
     int runs = 0;
+    s.expect = s.lasting ? s.fault->lasting : s.fault->once;
+    if (s.expect == NOT_RUN) {
+        return 0;
+    }
+    for (s.nth = first_nth(&s); s.nth <= MAX_NTH && once(&s); s.nth++) {
+        runs++;
+    }
+    CHECK(s.nth <= MAX_NTH);
+    return runs;
+}
+
+static void sweep(const char *phase, int (*once)(const strike *s)) {
+    int runs = 0;
+    int step = job.size > 1 ? job.size - 1 : 1;
     results = host_new((size_t)job.size * sizeof(*results));
     problems = 0;
     for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
-        for (int rank = 0; rank<job.size; rank += job.size> 1 ? job.size - 1 : 1) {
-            int nth = 1;
-            while (nth <= MAX_NTH && once(&faults[i], nth, rank)) {
-                nth++;
-                runs++;
-            }
-            CHECK(nth <= MAX_NTH);
+        for (int rank = 0; rank < job.size; rank += step) {
+            strike s = {.phase = phase, .fault = &faults[i], .rank = rank};
+            runs += sweep_fault(once, s);
+            s.lasting = 1;
+            runs += sweep_fault(once, s);
         }
     }
     free(results);
-    runs_total += runs;
     if (job.rank == 0) {
         printf("   %d runs with a failure injected\n", runs);
     }
+    CHECK(runs > 0);
     CHECK_EQUAL(problems, 0);
 }
 
 static void init_survives_a_failure_of_any_call(void) {
-    sweep(init_once);
-    CHECK(runs_total > 0);
+    test_env("PEERWIN_LOG", "error");
+    sweep("peerwin_init", init_once);
+    test_env("PEERWIN_LOG", NULL);
 }
 
 static void alloc_survives_a_failure_of_any_call(void) {
-    int before = runs_total;
+    test_env("PEERWIN_LOG", "error");
     new_context();
-    sweep(alloc_once);
+    sweep("peerwin_win_alloc", alloc_once);
     end_context();
-    CHECK(runs_total > before);
-}
-
-static void transfers_and_free_survive_a_failure_of_any_call(void) {
-    new_context();
-    sweep(transfer_and_free_once);
-    end_context();
+    test_env("PEERWIN_LOG", NULL);
 }
 
 static const test_case cases[] = {
     TEST_CASE(init_survives_a_failure_of_any_call, 1, 0),
     TEST_CASE(alloc_survives_a_failure_of_any_call, 1, 0),
-    TEST_CASE(transfers_and_free_survive_a_failure_of_any_call, 1, 0),
 };
 TEST_MAIN(cases)
