@@ -139,6 +139,12 @@ static peerwin_status usable(const pw_agree *agree, const pw_site *site) {
     return pw_fail(PEERWIN_ERR_ABORTED, site, "the context is broken by an earlier MPI failure");
 }
 
+/* A collective did not start here, so this rank has lost step with the others: the context breaks. */
+static peerwin_status not_started(pw_agree *agree, int code, const char *what, const pw_site *site) {
+    agree->lost = 1;
+    return pw_fail_mpi(site, code, what);
+}
+
 /*
  * The text of the rank whose failure counts becomes everyone's. All ranks know of the failure now, so all come here,
  * even those whose context another rank breaks meanwhile.
@@ -152,7 +158,7 @@ static peerwin_status spread_text(pw_agree *agree, int root, peerwin_status fail
     }
     int code = MPI_Ibcast(text, PW_ERROR_TEXT, MPI_CHAR, root, agree->comm, &request);
     if (code != MPI_SUCCESS)
-        return pw_fail_mpi(site, code, "MPI_Ibcast");
+        return not_started(agree, code, "MPI_Ibcast", site);
     peerwin_status status = wait_for(agree, &request, NULL, "MPI_Ibcast", site);
     return status == PEERWIN_OK ? pw_error_adopt(failed, text) : status;
 }
@@ -198,7 +204,7 @@ static peerwin_status agree_on(pw_agree *agree, int64_t tag, peerwin_status loca
     MPI_Request request = MPI_REQUEST_NULL;
     int code = MPI_Iallreduce(agree->in, agree->out, 4, MPI_INT64_T, MPI_MAX, agree->comm, &request);
     if (code != MPI_SUCCESS)
-        return pw_fail_mpi(site, code, "MPI_Iallreduce");
+        return not_started(agree, code, "MPI_Iallreduce", site);
     status = pw_agree_wait(agree, &request, "MPI_Iallreduce", site);
     if (status != PEERWIN_OK)
         return status;
@@ -246,7 +252,7 @@ peerwin_status pw_agree_gather(pw_agree *agree, const void *mine, size_t bytes, 
     int code = MPI_Iallgather(copy, (int)bytes, MPI_BYTE, all, (int)bytes, MPI_BYTE, agree->comm, &request);
     if (code != MPI_SUCCESS) {
         free(all);
-        return pw_fail_mpi(site, code, "MPI_Iallgather");
+        return not_started(agree, code, "MPI_Iallgather", site);
     }
     status = pw_agree_wait(agree, &request, "MPI_Iallgather", site);
     if (status != PEERWIN_OK)

@@ -34,4 +34,13 @@ static inline void pw_relax(void) {
 #endif
 }
 
+/* Fetches the cache line of `word` for a store to come, where the processor can. */
+static inline void pw_expect_store(const volatile void *word) {
+#if defined(__x86_64__)
+    __asm__ volatile("prefetchw %0" : : "m"(*(const volatile char *)word));
+#else
+    __builtin_prefetch((const void *)(uintptr_t)word, 1);
+#endif
+}
+
 #endif

@@ -48,6 +48,9 @@ int peerwin_version(void) {
 /* Appends to a text under construction; what does not fit is cut. */
 static void append(char *text, size_t *used, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
+static void append_list(char *text, size_t *used, const char *format, va_list args)
+    __attribute__((format(printf, 3, 0)));
+
 static void append_list(char *text, size_t *used, const char *format, va_list args) {
     if (*used >= PW_ERROR_TEXT - 1)
         return;

@@ -2,11 +2,15 @@
  * Copyright (c) 2026, the peerwin contributors.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The barrier in host space: one phase, one line per writer.
+ * The barrier in host space: one phase, two lines per writer.
  *
- * Rank w stores its epoch into line w of every pad (release) and waits until all lines of its own pad have reached it
+ * Rank w stores its epoch into its line of every pad (release) and waits until all lines of its own pad have reached it
  * (acquire). Epochs only grow and a line has one writer, so barriers may follow each other at once: a rank that runs
- * ahead stores epoch e + 1 where e + 1 >= e satisfies those still waiting for e, and cannot get further without them.
+ * ahead stores an epoch that satisfies those still waiting for an earlier one, and cannot get further without them.
+ * Lines are used by turns, so that a rank can fetch those of the next barrier for its stores while nobody polls them.
+ *
+ * Sleepers are woken after the polling, not before: then the fence finds the stores done, and only a rank that waits
+ * long, or came last, has anybody to wake. The doorbell's rule (pad.c) holds: store, full fence, look for sleepers.
  *
  * A context in which some pair has no direct path uses MPI's barrier. Either is resumed after a time-out.
  */
@@ -16,18 +20,45 @@
 #include <stdio.h>
 #include <string.h>
 
+static pw_barrier_line *line_at(const peerwin_ctx *ctx, int rank, uint64_t epoch) {
+    return pw_pad_barrier_line(ctx->peers[rank].pad, &ctx->layout, ctx->rank, epoch);
+}
+
+static const _Atomic uint64_t *line_of(const peerwin_ctx *ctx, int rank) {
+    return &pw_pad_barrier_line(ctx->pad, &ctx->layout, rank, ctx->barrier.epoch)->epoch;
+}
+
 static void arrive(peerwin_ctx *ctx, uint64_t epoch) {
     for (int rank = 0; rank < ctx->size; rank++)
-        atomic_store_explicit(&pw_pad_barrier_line(ctx->peers[rank].pad, &ctx->layout, ctx->rank)->epoch, epoch,
-                              memory_order_release);
+        atomic_store_explicit(&line_at(ctx, rank, epoch)->epoch, epoch, memory_order_release);
+    pw_relax(); /* a poll that comes before the peer's store takes its line away, and delays the store */
+}
+
+/* Polls all lines for a while; 1 if everyone has arrived. */
+static int poll_lines(const peerwin_ctx *ctx) {
+    int rank = 0;
+    for (int poll = 0; poll < ctx->spin_polls; poll++) {
+        while (rank < ctx->size &&
+               pw_reached(atomic_load_explicit(line_of(ctx, rank), memory_order_acquire), ctx->barrier.epoch))
+            rank++;
+        if (rank == ctx->size)
+            return 1;
+        pw_relax();
+    }
+    return 0;
+}
+
+static void wake_sleepers(const peerwin_ctx *ctx) {
     atomic_thread_fence(memory_order_seq_cst);
     for (int rank = 0; rank < ctx->size; rank++)
         if (rank != ctx->rank)
             pw_pad_wake_sleeper(ctx->peers[rank].pad);
 }
 
-static const _Atomic uint64_t *line_of(const peerwin_ctx *ctx, int rank) {
-    return &pw_pad_barrier_line(ctx->pad, &ctx->layout, rank)->epoch;
+static void fetch_next_lines(const peerwin_ctx *ctx) {
+    for (int rank = 0; rank < ctx->size; rank++)
+        if (rank != ctx->rank)
+            pw_expect_store(&line_at(ctx, rank, ctx->barrier.epoch + 1)->epoch);
 }
 
 static peerwin_status timed_out(const peerwin_ctx *ctx, uint64_t epoch, const pw_site *site) {
@@ -41,11 +72,9 @@ static peerwin_status timed_out(const peerwin_ctx *ctx, uint64_t epoch, const pw
     return pw_fail(PEERWIN_ERR_TIMEOUT, site, "not arrived: rank%s%s; call again to go on waiting", missing, stopped);
 }
 
-static peerwin_status direct_barrier(peerwin_ctx *ctx, const pw_site *site) {
-    pw_waiter waiter = {.ctx = ctx};
-    if (!ctx->barrier.pending)
-        arrive(ctx, ++ctx->barrier.epoch);
-    ctx->barrier.pending = 1;
+/* The rest of a barrier that polling did not finish. */
+static peerwin_status await_lines(peerwin_ctx *ctx, const pw_site *site) {
+    pw_waiter waiter = {.ctx = ctx, .spun = 1};
     for (int rank = 0; rank < ctx->size; rank++) {
         pw_cause cause = pw_waiter_await(&waiter, line_of(ctx, rank), ctx->barrier.epoch);
         if (cause == 0)
@@ -54,7 +83,22 @@ static peerwin_status direct_barrier(peerwin_ctx *ctx, const pw_site *site) {
             return timed_out(ctx, ctx->barrier.epoch, site);
         return pw_wait_broken(ctx, cause, site);
     }
+    return PEERWIN_OK;
+}
+
+static peerwin_status direct_barrier(peerwin_ctx *ctx, const pw_site *site) {
+    int done = 0;
+    if (!ctx->barrier.pending) {
+        arrive(ctx, ++ctx->barrier.epoch);
+        done = poll_lines(ctx);
+        wake_sleepers(ctx);
+    }
+    ctx->barrier.pending = 1;
+    peerwin_status status = done ? PEERWIN_OK : await_lines(ctx, site);
+    if (status != PEERWIN_OK)
+        return status;
     ctx->barrier.pending = 0;
+    fetch_next_lines(ctx);
     return PEERWIN_OK;
 }
 

@@ -160,11 +160,14 @@ peerwin_status peerwin_quiet(peerwin_ctx *ctx, peerwin_stream stream) {
     (void)stream;
     if (!ctx)
         return pw_refuse_null(NULL, call, "ctx");
-    peerwin_status status = pw_ctx_enter(ctx, call);
-    if (status != PEERWIN_OK)
-        return status;
+    /* Nothing of the context changes, so its own thread need not hold the gate. */
+    if (__builtin_expect(!pw_ctx_is_mine(ctx), 0)) {
+        peerwin_status status = pw_ctx_enter(ctx, call);
+        if (status != PEERWIN_OK)
+            return status;
+        pw_ctx_leave(ctx);
+    }
     atomic_thread_fence(memory_order_seq_cst);
-    pw_ctx_leave(ctx);
     return PEERWIN_OK;
 }
 

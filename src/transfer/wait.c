@@ -30,7 +30,7 @@ static void sleep_on_doorbell(peerwin_ctx *ctx, const _Atomic uint64_t *word, ui
 
 pw_cause pw_waiter_await(pw_waiter *waiter, const _Atomic uint64_t *word, uint64_t target) {
     peerwin_ctx *ctx = waiter->ctx;
-    for (int poll = 0; poll < ctx->spin_polls; poll++) {
+    for (int poll = 0; poll < ctx->spin_polls && !waiter->spun; poll++) {
         if (there(word, target))
             return 0;
         pw_relax();

@@ -18,6 +18,7 @@ static inline int pw_reached(uint64_t value, uint64_t target) {
 typedef struct {
     peerwin_ctx *ctx;
     pw_watch watch;
+    int spun;    /* the caller has polled already: yield at once */
     int started; /* the watch runs: reading the clock is put off until a wait does not end at once */
 } pw_waiter;
 

@@ -102,6 +102,12 @@ PEERWIN_MUST_USE static inline peerwin_status pw_ctx_enter(peerwin_ctx *ctx, con
     return PEERWIN_OK;
 }
 
+/* The calling thread would come in by the fast way; for calls that change nothing in the context. */
+static inline int pw_ctx_is_mine(const peerwin_ctx *ctx) {
+    return atomic_load_explicit(&ctx->gate.owner, memory_order_relaxed) == pw_this_thread() &&
+           atomic_load_explicit(&pw_pad_control(ctx->pad)->broken, memory_order_relaxed) == 0;
+}
+
 static inline void pw_ctx_leave(peerwin_ctx *ctx) {
     pw_gate_leave(&ctx->gate);
 }

@@ -40,8 +40,8 @@ typedef struct {
 
 /* Where things are in a pad of a context with `size` ranks. */
 typedef struct {
-    size_t barrier_lines;
-    size_t reduce_slots; /* two per writer, used alternately */
+    size_t barrier_lines; /* two per writer, used by turns */
+    size_t reduce_slots;  /* two per writer, used alternately */
     size_t signals;
     size_t bytes;
 } pw_pad_layout;
@@ -53,7 +53,7 @@ static inline size_t pw_pad_round(size_t bytes, size_t to) {
 static inline pw_pad_layout pw_pad_layout_of(int size) {
     pw_pad_layout layout;
     layout.barrier_lines = pw_pad_round(sizeof(pw_control), 4096);
-    layout.reduce_slots = layout.barrier_lines + (size_t)size * sizeof(pw_barrier_line);
+    layout.reduce_slots = layout.barrier_lines + 2 * (size_t)size * sizeof(pw_barrier_line);
     layout.signals = pw_pad_round(layout.reduce_slots + 2 * (size_t)size * sizeof(pw_reduce_slot), 4096);
     layout.bytes = layout.signals + PW_PAD_SIGNALS_BYTES;
     return layout;
@@ -63,8 +63,8 @@ static inline pw_control *pw_pad_control(char *pad) {
     return (pw_control *)(void *)pad;
 }
 
-static inline pw_barrier_line *pw_pad_barrier_line(char *pad, const pw_pad_layout *layout, int writer) {
-    return (pw_barrier_line *)(void *)(pad + layout->barrier_lines) + writer;
+static inline pw_barrier_line *pw_pad_barrier_line(char *pad, const pw_pad_layout *layout, int writer, uint64_t epoch) {
+    return (pw_barrier_line *)(void *)(pad + layout->barrier_lines) + 2 * (size_t)writer + (epoch & 1);
 }
 
 static inline pw_reduce_slot *pw_pad_reduce_slot(char *pad, const pw_pad_layout *layout, int writer, uint64_t epoch) {

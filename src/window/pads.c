@@ -62,7 +62,7 @@ static uint64_t proof(const peerwin_ctx *ctx, int writer, int owner) {
 static peerwin_status prove(peerwin_ctx *ctx, const pw_site *site) {
     for (int rank = 0; rank < ctx->size; rank++)
         if (ctx->peers[rank].pad)
-            atomic_store(&pw_pad_barrier_line(ctx->peers[rank].pad, &ctx->layout, ctx->rank)->epoch,
+            atomic_store(&pw_pad_barrier_line(ctx->peers[rank].pad, &ctx->layout, ctx->rank, 0)->epoch,
                          proof(ctx, ctx->rank, rank));
     peerwin_status status = pw_ctx_agree(ctx, PEERWIN_OK, site);
     if (status != PEERWIN_OK)
@@ -72,7 +72,7 @@ static peerwin_status prove(peerwin_ctx *ctx, const pw_site *site) {
         there.peer = rank;
         if (!ctx->peers[rank].pad)
             continue;
-        _Atomic uint64_t *word = &pw_pad_barrier_line(ctx->pad, &ctx->layout, rank)->epoch;
+        _Atomic uint64_t *word = &pw_pad_barrier_line(ctx->pad, &ctx->layout, rank, 0)->epoch;
         if (atomic_load(word) != proof(ctx, rank, ctx->rank))
             status = pw_fail(PEERWIN_ERR_INTERNAL, &there, "what the peer wrote to this rank's pad did not arrive");
         atomic_store(word, 0);
