@@ -37,7 +37,7 @@ static void arrive(peerwin_ctx *ctx, uint64_t epoch) {
 /* Polls all lines for a while; 1 if everyone has arrived. */
 static int poll_lines(const peerwin_ctx *ctx) {
     int rank = 0;
-    for (int poll = 0; poll < ctx->spin_polls; poll++) {
+    for (int poll = 0; poll < ctx->patience.polls; poll++) {
         while (rank < ctx->size &&
                pw_reached(atomic_load_explicit(line_of(ctx, rank), memory_order_acquire), ctx->barrier.epoch))
             rank++;

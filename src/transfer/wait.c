@@ -11,7 +11,7 @@
 
 #include <sched.h>
 
-enum { YIELDS = 200, SLEEP_MS = 10, LOOK_EVERY = 64 };
+enum { SLEEP_MS = 10, LOOK_EVERY = 64 };
 
 static int there(const _Atomic uint64_t *word, uint64_t target) {
     return pw_reached(atomic_load_explicit(word, memory_order_acquire), target);
@@ -30,7 +30,7 @@ static void sleep_on_doorbell(peerwin_ctx *ctx, const _Atomic uint64_t *word, ui
 
 pw_cause pw_waiter_await(pw_waiter *waiter, const _Atomic uint64_t *word, uint64_t target) {
     peerwin_ctx *ctx = waiter->ctx;
-    for (int poll = 0; poll < ctx->spin_polls && !waiter->spun; poll++) {
+    for (int poll = 0; poll < ctx->patience.polls && !waiter->spun; poll++) {
         if (there(word, target))
             return 0;
         pw_relax();
@@ -39,13 +39,13 @@ pw_cause pw_waiter_await(pw_waiter *waiter, const _Atomic uint64_t *word, uint64
         waiter->started = 1;
         waiter->watch = pw_ctx_watch(ctx);
     }
-    for (int round = 1;; round += round < YIELDS) {
+    for (int round = 1;; round += round < ctx->patience.yields) {
         if (there(word, target))
             return 0;
-        pw_cause cause = round % LOOK_EVERY == 0 || round >= YIELDS ? pw_watch_look(&waiter->watch) : 0;
+        pw_cause cause = round % LOOK_EVERY == 0 || round >= ctx->patience.yields ? pw_watch_look(&waiter->watch) : 0;
         if (cause != 0)
             return there(word, target) ? 0 : cause; /* the peer may have answered just before it went */
-        if (round < YIELDS)
+        if (round < ctx->patience.yields)
             sched_yield();
         else
             sleep_on_doorbell(ctx, word, target);

@@ -34,6 +34,12 @@ typedef struct {
     char reason[PW_REASON_BYTES];
 } pw_peer;
 
+/* How long a host wait polls, and then yields, before it sleeps. */
+typedef struct {
+    int polls;
+    int yields;
+} pw_patience;
+
 /* A barrier or all-reduce that timed out is resumed by the next call. */
 typedef struct {
     uint64_t epoch;
@@ -55,9 +61,9 @@ struct peerwin_ctx {
     peerwin_space space;
     unsigned flags;
     int timeout_ms;
-    int spin_polls;  /* polls before a wait yields */
-    int all_direct;  /* every rank reaches every rank directly */
-    uint32_t serial; /* same on all ranks, differs between contexts */
+    pw_patience patience; /* of host waits */
+    int all_direct;       /* every rank reaches every rank directly */
+    uint32_t serial;      /* same on all ranks, differs between contexts */
 
     pw_agree agree;
     pw_liveness live;

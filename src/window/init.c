@@ -198,7 +198,7 @@ peerwin_status peerwin_init(MPI_Comm comm, const peerwin_config *config, peerwin
         pw_ctx_release(ctx);
         return status;
     }
-    ctx->spin_polls = pw_topology_spin_polls(ctx);
+    ctx->patience = pw_topology_patience(ctx);
     say_ready(ctx);
     *ctx_out = ctx;
     return PEERWIN_OK;

@@ -20,8 +20,6 @@
 #include <sys/random.h>
 #include <sys/stat.h>
 
-enum { POLLS_WITH_A_CPU = 2000, POLLS_WITHOUT = 20 };
-
 /* ---- who I am */
 
 static int hex_value(char c) {
@@ -175,7 +173,14 @@ peerwin_status pw_topology_watch(peerwin_ctx *ctx, const pw_site *site) {
     return status;
 }
 
-int pw_topology_spin_polls(const peerwin_ctx *ctx) {
+pw_patience pw_topology_patience(const peerwin_ctx *ctx) {
+    /*
+     * A rank that has a processor for itself gains nothing by sleeping soon: the wake-up costs tens of microseconds,
+     * and a scheduler tends to put the woken rank beside the one that woke it, where both then share one processor.
+     * Ranks that keep yielding stay runnable and are spread.
+     */
+    const pw_patience with_processor = {.polls = 2000, .yields = 5000};
+    const pw_patience without = {.polls = 20, .yields = 200};
     uint8_t cpus[PW_CPU_BYTES] = {0};
     int ranks = 0;
     int available = 0;
@@ -189,7 +194,7 @@ int pw_topology_spin_polls(const peerwin_ctx *ctx) {
     }
     for (int i = 0; i < PW_CPU_BYTES; i++)
         available += __builtin_popcount(cpus[i]);
-    return ranks <= available ? POLLS_WITH_A_CPU : POLLS_WITHOUT;
+    return ranks <= available ? with_processor : without;
 }
 
 /* ---- channels */

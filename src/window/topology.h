@@ -21,7 +21,7 @@ PEERWIN_MUST_USE peerwin_status pw_topology_watch(peerwin_ctx *ctx, const pw_sit
 /* Connects the channels of my node, and settles path and reason of every pair. Collective. */
 PEERWIN_MUST_USE peerwin_status pw_topology_connect(peerwin_ctx *ctx, int listener, const pw_site *site);
 
-/* How many polls a waiting rank may make before it yields: many if the node has a processor for each of its ranks. */
-int pw_topology_spin_polls(const peerwin_ctx *ctx);
+/* How patient host waits are: the node may have a processor for each of its ranks, or not. */
+pw_patience pw_topology_patience(const peerwin_ctx *ctx);
 
 #endif
