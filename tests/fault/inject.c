@@ -65,7 +65,7 @@ void inject_stamp_to(_Atomic int64_t *stamp) {
     state.stamp = stamp;
 }
 
-static void stamp_now(void) {
+void inject_stamp(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     if (state.stamp != NULL) {
@@ -74,7 +74,7 @@ static void stamp_now(void) {
 }
 
 void inject_die(void) {
-    stamp_now();
+    inject_stamp();
     kill(getpid(), SIGKILL);
     for (;;) {
         pause();
@@ -82,7 +82,7 @@ void inject_die(void) {
 }
 
 void inject_stop(void) {
-    stamp_now();
+    inject_stamp();
     raise(SIGSTOP);
 }
 

@@ -78,6 +78,7 @@ const char *inject_name(inject_call call);
 
 /** Where the time of a death or stop is written before it happens (nanoseconds of the monotonic clock). */
 void inject_stamp_to(_Atomic int64_t *stamp);
+void inject_stamp(void);
 /** Dies or stops here and now, with the stamp. */
 void inject_die(void);
 void inject_stop(void);

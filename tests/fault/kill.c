@@ -8,16 +8,12 @@
  *
  * The launcher's exit status says nothing about such a job: the survivors write a verdict, which survivors.sh reads.
  */
-#include <signal.h>
-#include <stdatomic.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "holdings.h"
 #include "inject.h"
 #include "support/memory.h"
+#include "team.h"
 
 enum { TIMEOUT_MS = 20000, SHORT_MS = 1000 };
 
@@ -59,54 +55,10 @@ static const death deaths[] = {
     {"finalize, before it comes", 3, 0, IN_FINALIZE, 0, 0},
     {"finalize, unmapping", 2, 1, IN_FINALIZE, AT(MUNMAP), 1},
     {"finalize, second step", 8, 7, IN_FINALIZE, AT(MPI_IALLREDUCE), 2},
+    /* The last one: Open MPI makes no further communicator while the duplication of this one has not ended. */
+    {"init, before it comes", 3, 1, IN_INIT, 0, 0},
 };
 enum { DEATHS = sizeof(deaths) / sizeof(deaths[0]) };
-
-static int survivors;          /* ranks of the world that stay; the others die in turn */
-static MPI_Comm team;          /* the survivors */
-static _Atomic int64_t *stamp; /* when the last victim died */
-
-/* ------------------------------------------------------------------------------------------------- meeting */
-
-/* Waits without taking the processor from those who work. */
-static void wait_quietly(MPI_Request *request) {
-    int done = 0;
-    while (MPI_Test(request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && !done) {
-        test_sleep_ms(2);
-    }
-}
-
-static void meet(MPI_Comm comm) {
-    MPI_Request request;
-    MPI_Ibarrier(comm, &request);
-    wait_quietly(&request);
-}
-
-/* A page that all ranks share, so that a victim can leave the time of its death. */
-static void share_stamp(void) {
-    char path[64] = "";
-    int fd = -1;
-    if (job.rank == 0) {
-        snprintf(path, sizeof(path), "/tmp/peerwin-fault-XXXXXX");
-        fd = mkstemp(path);
-        CHECK(fd >= 0 && ftruncate(fd, 4096) == 0);
-    }
-    MPI_Bcast(path, sizeof(path), MPI_CHAR, 0, MPI_COMM_WORLD);
-    FILE *file = job.rank == 0 ? fdopen(fd, "r+") : fopen(path, "r+");
-    CHECK(file != NULL);
-    stamp = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fileno(file), 0);
-    CHECK(stamp != MAP_FAILED);
-    fclose(file);
-    MPI_Barrier(MPI_COMM_WORLD);
-    if (job.rank == 0) {
-        unlink(path);
-    }
-    inject_stamp_to(stamp);
-}
-
-static double seconds_since_death(void) {
-    return test_seconds() - 1e-9 * (double)atomic_load(stamp);
-}
 
 /* Members of a row: the first survivors, with the victim at its place among them. */
 static MPI_Comm make_comm(const death *d, int victim) {
@@ -124,11 +76,16 @@ typedef struct {
     peerwin_win *win;
 } pair;
 
-static peerwin_status do_init(MPI_Comm comm, peerwin_ctx **ctx_out) {
+/* Nobody knows yet who the victim is: its absence is noticed at the deadline only. */
+static int is_unknown(const death *d) {
+    return d->where == IN_INIT && d->calls == 0;
+}
+
+static peerwin_status do_init(MPI_Comm comm, int timeout_ms, peerwin_ctx **ctx_out) {
     peerwin_config config;
     peerwin_config_init(&config);
     config.space = job.space;
-    config.timeout_ms = TIMEOUT_MS;
+    config.timeout_ms = timeout_ms;
     return peerwin_init(comm, &config, ctx_out);
 }
 
@@ -137,7 +94,7 @@ static peerwin_status do_place(const death *d, MPI_Comm comm, pair *p) {
     peerwin_status status;
     switch (d->where) {
     case IN_INIT:
-        return do_init(comm, &p->ctx);
+        return do_init(comm, is_unknown(d) ? SHORT_MS : TIMEOUT_MS, &p->ctx);
     case IN_ALLOC:
         return peerwin_win_alloc(p->ctx, 100000, NULL, &p->win);
     case IN_FREE:
@@ -159,7 +116,7 @@ static peerwin_status do_place(const death *d, MPI_Comm comm, pair *p) {
 /* What both do before the place: everything that comes earlier in a life. */
 static void prepare(const death *d, MPI_Comm comm, pair *p) {
     if (d->where != IN_INIT) {
-        CHECK_OK(do_init(comm, &p->ctx));
+        CHECK_OK(do_init(comm, TIMEOUT_MS, &p->ctx));
     }
     if (d->where != IN_INIT && d->where != IN_ALLOC) {
         CHECK_OK(peerwin_win_alloc(p->ctx, 4096, NULL, &p->win));
@@ -210,9 +167,13 @@ static void survive(const death *d, MPI_Comm comm) {
     holdings before = holdings_take();
     prepare(d, comm, &p);
     peerwin_status status = do_place(d, comm, &p);
-    double late = seconds_since_death();
-    CHECK_STATUS(status, PEERWIN_ERR_PEER_LOST, peer);
-    if (late > 1.0) {
+    double late = team_seconds_since_death();
+    if (is_unknown(d)) {
+        CHECK_STATUS(status, PEERWIN_ERR_TIMEOUT, "peerwin_init");
+    } else {
+        CHECK_STATUS(status, PEERWIN_ERR_PEER_LOST, peer);
+    }
+    if (late > (is_unknown(d) ? 1e-3 * SHORT_MS + 0.5 : 1.0)) {
         test_fail(__FILE__, __LINE__, "%s: it took %.3f s", d->name, late);
     }
     if (p.ctx != NULL) {
@@ -224,7 +185,7 @@ static void survive(const death *d, MPI_Comm comm) {
         CHECK_OK(peerwin_finalize(p.ctx));
     }
     holdings_check(&before, d->name);
-    MPI_Allreduce(MPI_IN_PLACE, &late, 1, MPI_DOUBLE, MPI_MAX, team);
+    MPI_Allreduce(MPI_IN_PLACE, &late, 1, MPI_DOUBLE, MPI_MAX, team_comm);
     if (job.rank == 0) {
         printf("ok %s (%d ranks, rank %d dies, known after %.3f s)\n", d->name, d->ranks, d->victim, late);
     }
@@ -232,52 +193,45 @@ static void survive(const death *d, MPI_Comm comm) {
 
 /* ------------------------------------------------------------------------------------------------------ the job */
 
-static void write_verdict(const char *path) {
-    FILE *file = fopen(path, "w");
-    CHECK(file != NULL);
-    CHECK(fprintf(file, "PASSED\n") > 0);
-    CHECK(fclose(file) == 0);
-}
-
 static int number(const char *text) {
     return text == NULL ? 0 : atoi(text);
+}
+
+/* The rows in which a rank has no part pass by: only the team keeps step. */
+static void run_row(const death *d, MPI_Comm comm, int victim) {
+    if (comm != MPI_COMM_NULL) {
+        team_meet(comm);
+    }
+    if (job.rank == victim) {
+        be_victim(d, comm);
+    }
+    if (job.rank >= team_size) {
+        return;
+    }
+    if (comm != MPI_COMM_NULL) {
+        survive(d, comm);
+    } else {
+        double nothing = 0;
+        MPI_Allreduce(MPI_IN_PLACE, &nothing, 1, MPI_DOUBLE, MPI_MAX, team_comm);
+    }
+    team_meet(team_comm);
 }
 
 /* kill VERDICT SURVIVORS FIRST LAST: rows first to last, each with a victim of its own. */
 int main(int argc, char **argv) {
     test_begin(argc, argv);
     CHECK(argc == 5);
-    survivors = number(argv[2]);
     int first = number(argv[3]);
     int last = number(argv[4]) < DEATHS ? number(argv[4]) : DEATHS - 1;
     MPI_Comm comms[DEATHS];
-    CHECK_EQUAL(job.size, survivors + last - first + 1);
-    share_stamp();
+    team_begin(number(argv[2]));
+    CHECK_EQUAL(job.size, team_size + last - first + 1);
     for (int i = first; i <= last; i++) {
-        comms[i] = make_comm(&deaths[i], survivors + i - first);
+        comms[i] = make_comm(&deaths[i], team_size + i - first);
     }
-    MPI_Comm_split(MPI_COMM_WORLD, job.rank < survivors, job.rank, &team);
     MPI_Barrier(MPI_COMM_WORLD);
     for (int i = first; i <= last; i++) {
-        if (comms[i] != MPI_COMM_NULL) {
-            meet(comms[i]);
-        }
-        if (job.rank == survivors + i - first) {
-            be_victim(&deaths[i], comms[i]);
-        }
-        if (job.rank < survivors && comms[i] != MPI_COMM_NULL) {
-            survive(&deaths[i], comms[i]);
-        } else if (job.rank < survivors) {
-            double nothing = 0;
-            MPI_Allreduce(MPI_IN_PLACE, &nothing, 1, MPI_DOUBLE, MPI_MAX, team);
-        }
-        if (job.rank < survivors) {
-            meet(team);
-        }
+        run_row(&deaths[i], comms[i], team_size + i - first);
     }
-    if (job.rank == 0) {
-        write_verdict(argv[1]);
-    }
-    fflush(NULL);
-    _exit(0); /* MPI_Finalize would wait for the dead */
+    team_end(argv[1]);
 }
