@@ -57,7 +57,7 @@ static void read_cpus(uint8_t cpus[PW_CPU_BYTES]) {
     CPU_ZERO(&set);
     if (sched_getaffinity(0, sizeof set, &set) != 0)
         return;
-    for (size_t cpu = 0; cpu < PW_CPU_BYTES * 8 && cpu < CPU_SETSIZE; cpu++)
+    for (size_t cpu = 0; cpu < (size_t)PW_CPU_BYTES * 8 && cpu < CPU_SETSIZE; cpu++)
         if (CPU_ISSET(cpu, &set))
             cpus[cpu / 8] = (uint8_t)(cpus[cpu / 8] | 1u << cpu % 8);
 }
