@@ -18,7 +18,7 @@
 #include "support/memory.h"
 #include "team.h"
 
-enum { TIMEOUT_MS = 20000, TEAM = 3, PAUSE_MS = 300, LEAVER = 1 };
+enum { TIMEOUT_MS = 20000, TEAM = 3, PAUSE_MS = 300, LEAVER = 2 };
 
 typedef struct {
     peerwin_ctx *ctx; /* with the leaver */
@@ -77,7 +77,7 @@ static _Noreturn void frees_finalizes_and_leaves(parts *p) {
 }
 
 static _Noreturn void finalizes_after_an_abort_and_leaves(parts *p) {
-    CHECK_STATUS(peerwin_wait(p->win, 0, 1, NULL), PEERWIN_ERR_ABORTED, "peer 2");
+    CHECK_STATUS(peerwin_wait(p->win, 0, 1, NULL), PEERWIN_ERR_ABORTED, "peer 1");
     CHECK_OK(peerwin_finalize(p->ctx));
     leave();
 }
@@ -111,14 +111,14 @@ static void arm_for_second_step(void) {
 
 /*
  * The second step of finalize: one rank stalls when it has done what the leaver needs and not yet what another one
- * needs. MPI passes sums on along a tree (0 to 1 and 2, 2 to 3), so these are ranks 2, 1 and 3.
+ * needs. MPI passes sums on along a tree (from 0 to 1 and 2, from 1 to 3), so these are ranks 1, 2 and 3.
  */
 static void finalize_ends_well_though_one_has_gone_already(parts *p) {
     inject_plan second = {.calls = INJECT_BIT(INJECT_MPI_IALLREDUCE),
                           .nth = 2,
                           .action = INJECT_CALLBACK,
                           .callback = arm_for_second_step};
-    int stalls = peerwin_rank(p->ctx) == 2;
+    int stalls = peerwin_rank(p->ctx) == 1;
     if (stalls) {
         inject_arm(&second);
     }
@@ -139,21 +139,21 @@ static void slow_ranks_finalize_though_one_has_gone(parts *p) {
 }
 
 static void an_aborted_context_stays_aborted(parts *p) {
-    if (peerwin_rank(p->ctx) == 2) {
+    if (peerwin_rank(p->ctx) == 1) {
         test_sleep_ms(PAUSE_MS);
         CHECK_OK(peerwin_abort(p->ctx));
     }
-    CHECK_STATUS(peerwin_wait(p->win, 0, 1, NULL), PEERWIN_ERR_ABORTED, "peer 2");
+    CHECK_STATUS(peerwin_wait(p->win, 0, 1, NULL), PEERWIN_ERR_ABORTED, "peer 1");
     await_leave();
     test_sleep_ms(50);
-    CHECK_STATUS(peerwin_check(p->ctx), PEERWIN_ERR_ABORTED, "peer 2");
-    CHECK_STATUS(peerwin_barrier(p->ctx, NULL), PEERWIN_ERR_ABORTED, "peer 2");
+    CHECK_STATUS(peerwin_check(p->ctx), PEERWIN_ERR_ABORTED, "peer 1");
+    CHECK_STATUS(peerwin_barrier(p->ctx, NULL), PEERWIN_ERR_ABORTED, "peer 1");
     CHECK_OK(peerwin_finalize(p->ctx));
 }
 
 static void who_does_not_finalize_is_lost(parts *p) {
     CHECK_OK(peerwin_barrier(p->ctx, NULL));
-    CHECK_STATUS(peerwin_barrier(p->ctx, NULL), PEERWIN_ERR_PEER_LOST, "peer 1"); /* LEAVER */
+    CHECK_STATUS(peerwin_barrier(p->ctx, NULL), PEERWIN_ERR_PEER_LOST, "peer 2"); /* LEAVER */
     CHECK(team_seconds_since_death() < 1.0);
     CHECK_OK(peerwin_finalize(p->ctx));
 }
