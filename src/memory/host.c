@@ -21,6 +21,8 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+enum { LARGEST_PIECE = 256 << 20, SMALLEST_PIECE = 64 << 10 };
+
 static size_t granularity(void) {
     return (size_t)sysconf(_SC_PAGESIZE);
 }
@@ -55,15 +57,28 @@ static peerwin_status check_size(size_t bytes, unsigned flags, const pw_site *si
     return PEERWIN_OK;
 }
 
+/*
+ * Many kernels undo a whole fallocate for a signal, so that a timer of the program could keep a large one from ever
+ * ending: in pieces, and smaller ones where signals come often. 0 or an errno.
+ */
+static int allocate_pages(int fd, size_t mapped) {
+    size_t piece = LARGEST_PIECE;
+    for (size_t done = 0; done < mapped;) {
+        size_t length = mapped - done < piece ? mapped - done : piece;
+        if (fallocate(fd, 0, (off_t)done, (off_t)length) == 0)
+            done += length;
+        else if (errno != EINTR)
+            return errno;
+        else if (piece > SMALLEST_PIECE)
+            piece /= 2;
+    }
+    return 0;
+}
+
 static peerwin_status fill_file(int fd, size_t mapped, unsigned flags, const pw_site *site) {
     if (ftruncate(fd, (off_t)mapped) != 0)
         return pw_fail_errno(site, errno, "ftruncate");
-    if (flags & PW_SPARSE)
-        return PEERWIN_OK;
-    int code;
-    do
-        code = fallocate(fd, 0, 0, (off_t)mapped) == 0 ? 0 : errno;
-    while (code == EINTR);
+    int code = flags & PW_SPARSE ? 0 : allocate_pages(fd, mapped);
     return code == 0 ? PEERWIN_OK : pw_fail_errno(site, code, "fallocate");
 }
 
