@@ -218,6 +218,7 @@ static peerwin_status agree_on(pw_agree *agree, int64_t tag, peerwin_status loca
     status = spread_text(agree, root, (peerwin_status)(out[0] & 0xff), site);
     if (out_of_step && !agree->lost) {
         agree->lost = 1;
+        agree->lost_together = 1;
         agree->ended_by = pw_cause_make(PEERWIN_ERR_SYSTEM, root);
     }
     return status;

@@ -37,6 +37,7 @@ typedef struct {
     int out_of_step;                /* this rank gave up in the middle of an exchange; agreed at the next step */
     int aftermath;                  /* its failure only follows from another rank's, which is the one to tell */
     int lost;                       /* a step did not end, or ranks are out of step: nothing may be started again */
+    int lost_together;              /* that was agreed: every rank knows, or is about to learn it in the same step */
     /* MPI may still write into this struct. */
     int unfinished;
     pw_cause ended_by; /* why, the same on every rank that knows */

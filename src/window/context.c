@@ -46,13 +46,17 @@ static void break_pad(char *pad, pw_cause cause) {
         pw_pad_wake_always(pad);
 }
 
-void pw_ctx_break(peerwin_ctx *ctx, pw_cause cause) {
-    if (!ctx->pad)
-        return; /* init failed before there were pads */
+static void break_here(peerwin_ctx *ctx, pw_cause cause) {
     if (pw_ctx_broken(ctx) == 0)
         pw_log(PW_LOG_WARN, ctx->rank, "the context is broken: %s, rank %d",
                peerwin_strerror((peerwin_status)pw_cause_status(cause)), pw_cause_rank(cause));
     break_pad(ctx->pad, cause);
+}
+
+void pw_ctx_break(peerwin_ctx *ctx, pw_cause cause) {
+    if (!ctx->pad)
+        return; /* init failed before there were pads */
+    break_here(ctx, cause);
     pw_cause first = pw_ctx_broken(ctx); /* stays, here and elsewhere; that MPI ended concerns this rank alone */
     if (pw_cause_status(first) != PEERWIN_ERR_STATE)
         cause = first;
@@ -71,7 +75,10 @@ static peerwin_status judge(peerwin_ctx *ctx, peerwin_status status) {
         cause = pw_cause_make(PEERWIN_ERR_MPI, ctx->rank);
     if (pw_cause_status(cause) == PEERWIN_ERR_TIMEOUT && pw_cause_rank(cause) == PW_NONE)
         cause = pw_cause_make(PEERWIN_ERR_TIMEOUT, ctx->rank);
-    pw_ctx_break(ctx, cause);
+    if (!ctx->agree.lost_together)
+        pw_ctx_break(ctx, cause);
+    else if (ctx->pad)
+        break_here(ctx, cause); /* not elsewhere: a rank that is slower must see the end of the step, and not this */
     return status;
 }
 
