@@ -272,10 +272,19 @@ static int means_out_of_reach(int code) {
     return code == ECONNREFUSED || code == ENOENT || code == EACCES;
 }
 
+/*
+ * Abstract names belong to a network namespace: the same name in mine is another process, whose answer would never come
+ * to the peer. Inode 0 means that the namespace is not known.
+ */
+static int name_is_elsewhere(const pw_hello *mine, const pw_hello *peer) {
+    int abstract = peer->address.length > 0 && peer->address.bytes[0] == '\0';
+    return abstract && mine->net_ns != 0 && peer->net_ns != 0 && mine->net_ns != peer->net_ns;
+}
+
 peerwin_status pw_channel_connect(int my_rank, const pw_hello *mine, const pw_hello *peer, const pw_site *site,
                                   int *socket_out, pw_channel_state *state_out) {
-    if (peer->uid != geteuid()) {
-        *state_out = PW_CHANNEL_UID;
+    if (peer->uid != geteuid() || name_is_elsewhere(mine, peer)) {
+        *state_out = peer->uid != geteuid() ? PW_CHANNEL_UID : PW_CHANNEL_NAMESPACE;
         return PEERWIN_OK;
     }
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -292,7 +301,7 @@ peerwin_status pw_channel_connect(int my_rank, const pw_hello *mine, const pw_he
         goto close_socket;
     }
     if (!is_peer(fd, mine, peer)) {
-        *state_out = PW_CHANNEL_UID;
+        *state_out = same_user_pid(fd) == -1 ? PW_CHANNEL_UID : PW_CHANNEL_NAMESPACE;
         goto close_socket;
     }
     pw_note note = {.kind = PW_NOTE_CONNECT, .rank = (uint32_t)my_rank};

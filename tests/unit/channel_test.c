@@ -391,7 +391,12 @@ static void a_peer_of_another_user_or_another_process_is_not_connected_to(void *
     other = m.hellos[0];
     other.pid++; /* somebody else sits at that name */
     assert_int_equal(connect_as(&m, 1, &other, &socket, &how), PEERWIN_OK);
-    assert_int_equal(how, PW_CHANNEL_UID);
+    assert_int_equal(how, PW_CHANNEL_NAMESPACE);
+    other = m.hellos[0];
+    other.net_ns++; /* the same name in another network namespace would be another process */
+    how = PW_CHANNEL_OK;
+    assert_int_equal(connect_as(&m, 1, &other, &socket, &how), PEERWIN_OK);
+    assert_int_equal(how, PW_CHANNEL_NAMESPACE);
     assert_int_equal(socket, 99);
     close(m.listener);
 }
