@@ -106,8 +106,10 @@ static peerwin_status receive_handle(peerwin_ctx *ctx, const pw_exchange *x, int
 static peerwin_status receive_answer(peerwin_ctx *ctx, const pw_exchange *x, int to, pw_watch *watch,
                                      const pw_site *site) {
     pw_note note = {0};
-    int stray = -1;
-    return receive_note(ctx, x, to, PW_NOTE_ACK, watch, site, &note, &stray);
+    pw_handle stray = {.fd = -1};
+    peerwin_status status = receive_note(ctx, x, to, PW_NOTE_ACK, watch, site, &note, &stray.fd);
+    pw_handle_close(&stray); /* an answer has none, but the peer decides what it sends */
+    return status;
 }
 
 /* The last error must tell of the first failure, though later steps may fail too. */
