@@ -347,6 +347,12 @@ static peerwin_status make_domain(peerwin_ctx *ctx, const unsigned char *states,
     return pw_ctx_agree(ctx, code == MPI_SUCCESS ? PEERWIN_OK : pw_fail_mpi(site, code, "MPI_Comm_split"), site);
 }
 
+/* They have opened what they were for. */
+static void forget_nonces(peerwin_ctx *ctx) {
+    for (int rank = 0; rank < ctx->size; rank++)
+        explicit_bzero(ctx->hellos[rank].nonce, sizeof ctx->hellos[rank].nonce);
+}
+
 peerwin_status pw_topology_connect(peerwin_ctx *ctx, int listener, const pw_site *site) {
     unsigned char *row = calloc((size_t)ctx->size, 1);
     void *states = NULL;
@@ -361,6 +367,7 @@ peerwin_status pw_topology_connect(peerwin_ctx *ctx, int listener, const pw_site
     status = pw_ctx_agree(ctx, accept_higher(ctx, listener, states, site), site);
     if (status == PEERWIN_OK)
         status = pw_ctx_agree(ctx, finish_lower(ctx, states, site), site);
+    forget_nonces(ctx);
     if (status == PEERWIN_OK) {
         settle_paths(ctx, states);
         status = make_domain(ctx, states, site);
