@@ -436,7 +436,9 @@ static void host_section(int role) {
         char *reader = mmap(NULL, 16384, PROT_READ, MAP_SHARED, fd, 0);
         result("shared", cu.MemHostRegister(shared, 16384, CU_MEMHOSTREGISTER_PORTABLE));
         result("shared_unregister", cu.MemHostUnregister(shared));
-        result("read_only", cu.MemHostRegister(reader, 16384, CU_MEMHOSTREGISTER_PORTABLE));
+        if (result("read_only", cu.MemHostRegister(reader, 16384, CU_MEMHOSTREGISTER_PORTABLE)) == CUDA_SUCCESS) {
+            cu.MemHostUnregister(reader);
+        }
         result("read_only_flag", cu.MemHostRegister(reader, 16384, CU_MEMHOSTREGISTER_READ_ONLY));
     }
     munmap(page + 8192, 4096);

@@ -540,7 +540,6 @@ static void graph_section(int role) {
     fact("info_values", "status %d id %d", (int)status, id != 0);
     result("launch", fill_launch(fill, dev, 3, 100, stream));
     result("fork", cu.EventRecord(fork_event, stream));
-    result("fork_query", cu.EventQuery(fork_event));
     result("fork_wait", cu.StreamWaitEvent(other, fork_event, 0));
     capture_state("forked", other);
     result("write", cu.StreamWriteValue32(other, dev + 2048, 11, 0));
@@ -560,6 +559,17 @@ static void graph_section(int role) {
     cu.StreamWaitEvent(other, fork_event, 0);
     result("unjoined_end", cu.StreamEndCapture(stream, &graph));
     capture_state("unjoined_other", other);
+    result("query_begin", cu.StreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+    cu.EventRecord(fork_event, stream);
+    result("query_captured", cu.EventQuery(fork_event));
+    capture_state("query_state", stream);
+    result("query_end", cu.StreamEndCapture(stream, &graph));
+    result("query_after", cu.EventQuery(fork_event));
+    result("external_begin", cu.StreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+    result("external_record", cu.EventRecordWithFlags(join_event, stream, CU_EVENT_RECORD_EXTERNAL));
+    result("external_wait", cu.StreamWaitEvent(stream, join_event, CU_EVENT_WAIT_EXTERNAL));
+    result("host_func", cu.LaunchHostFunc(stream, host_note, &(int){0}));
+    result("external_end", cu.StreamEndCapture(stream, &graph));
     cu.ModuleUnload(module);
 }
 
