@@ -17,7 +17,6 @@ CUresult sim_execute_write(const struct sim_op_word *word) {
     if (mode == SIMCUDA_WRITES_DROP || mode == SIMCUDA_WRITES_DROP_COPIES) {
         return CUDA_SUCCESS;
     }
-    __atomic_thread_fence(__ATOMIC_SEQ_CST);
     if (word->wide) {
         __atomic_store_n((uint64_t *)word->address, value, __ATOMIC_SEQ_CST);
     } else {

@@ -82,9 +82,15 @@ static _Thread_local struct simk_dim3 gridDim __attribute__((unused));
 
 #define __syncthreads()        ((void)0)
 #define __syncwarp()           ((void)0)
-#define __threadfence()        __atomic_thread_fence(__ATOMIC_SEQ_CST)
-#define __threadfence_system() __atomic_thread_fence(__ATOMIC_SEQ_CST)
-#define __threadfence_block()  __atomic_thread_fence(__ATOMIC_SEQ_CST)
+#define __threadfence()        simk_fence()
+#define __threadfence_system() simk_fence()
+#define __threadfence_block()  simk_fence()
+
+/* A locked operation is a full fence, and race detectors understand it. */
+static inline void simk_fence(void) {
+    static unsigned word;
+    (void)__atomic_fetch_add(&word, 0, __ATOMIC_SEQ_CST);
+}
 
 /* Atomics of any width, as the CUDA functions: the old value comes back. */
 #define atomicAdd(address, value)  __atomic_fetch_add(address, value, __ATOMIC_SEQ_CST)
