@@ -197,12 +197,15 @@ void sim_va_give(uintptr_t start, size_t size) {
 
 /* ---- mapping ---- */
 
+static int protection_key = -1;
+
+/* Before there are stream threads. */
+void sim_protection_init(void) {
+    protection_key = sim_env_on("SIMCUDA_NO_PKEYS", false) ? -1 : pkey_alloc(0, PKEY_DISABLE_ACCESS);
+}
+
 int sim_protection_key(void) {
-    static int key = -2;
-    if (key == -2) {
-        key = sim_env_on("SIMCUDA_NO_PKEYS", false) ? -1 : pkey_alloc(0, PKEY_DISABLE_ACCESS);
-    }
-    return key;
+    return protection_key;
 }
 
 void sim_va_protect(uintptr_t start, size_t size, int protection) {

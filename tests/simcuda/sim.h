@@ -211,6 +211,7 @@ bool sim_va_owns(uintptr_t address); /* inside the simulated device address spac
 bool sim_va_map(uintptr_t start, size_t size, const struct sim_phys *phys, size_t offset, int protection);
 void sim_va_protect(uintptr_t start, size_t size, int protection);
 void sim_va_unmap(uintptr_t start, size_t size);
+void sim_protection_init(void);
 int sim_protection_key(void); /* -1: none */
 /* Can `device` read (write) all of this? Host memory counts if it is registered. */
 bool sim_accessible(int device, uintptr_t start, size_t size, bool write);
