@@ -216,6 +216,14 @@ void pointer_facts(const char *name, CUdeviceptr ptr, CUcontext ctx) {
     fact(name, "%s", line + 1);
 }
 
+void range_fact(const char *name, CUdeviceptr ptr) {
+    CUdeviceptr base = 0;
+    size_t size = 0;
+    CUresult rc = cu.MemGetAddressRange(&base, &size, ptr);
+    fact(name, "rc %d offset %lld size %zu", (int)rc, rc == CUDA_SUCCESS ? (long long)(ptr - base) : -1LL,
+         rc == CUDA_SUCCESS ? size : 0);
+}
+
 CUmemAllocationProp vmm_prop(unsigned handle_types) {
     CUmemAllocationProp prop;
     memset(&prop, 0, sizeof prop);
@@ -272,13 +280,15 @@ uint32_t peek(CUdeviceptr ptr) {
 }
 
 CUresult poke(CUdeviceptr ptr, uint32_t value) {
-    return cu.MemcpyHtoD(ptr, &value, sizeof value);
+    CUresult rc = cu.MemcpyHtoD(ptr, &value, sizeof value);
+    /* The copy of pageable memory returns when the driver has it, not when the device has it. */
+    return rc == CUDA_SUCCESS ? cu.StreamSynchronize(CU_STREAM_LEGACY) : rc;
 }
 
 /* ---- running sections ---- */
 
-static const struct section *const all_sections[] = {memory_sections, vmm_sections, ipc_sections, stream_sections,
-                                                     fault_sections};
+static const struct section *const all_sections[] = {device_sections, memory_sections,  vmm_sections,  ipc_sections,
+                                                     stream_sections, capture_sections, fault_sections};
 
 static const struct section *find_section(const char *name) {
     for (size_t i = 0; i < sizeof all_sections / sizeof all_sections[0]; i++) {

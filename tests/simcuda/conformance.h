@@ -98,6 +98,7 @@
     X(MemcpyDtoDAsync, 3020)                                                                                           \
     X(Memcpy2DAsync, 3020)                                                                                             \
     X(Memcpy3DAsync, 3020)                                                                                             \
+    X(MemsetD8, 3020)                                                                                                  \
     X(MemsetD8Async, 3020)                                                                                             \
     X(MemsetD32Async, 3020)                                                                                            \
     X(StreamCreate, 2000)                                                                                              \
@@ -156,6 +157,9 @@ CUcontext start_device(void);
 /* Several attributes of a pointer, in one line; relative to `base` where they are addresses. */
 void pointer_facts(const char *name, CUdeviceptr ptr, CUcontext ctx);
 
+/* Base, offset from it and size, as cuMemGetAddressRange says. */
+void range_fact(const char *name, CUdeviceptr ptr);
+
 /* The other process of a section. Both sides walk in step: what one tells, the other hears. */
 void tell(const void *data, size_t bytes);
 void hear(void *data, size_t bytes);
@@ -184,6 +188,7 @@ struct fill {
     CUdeviceptr ptr;
     uint32_t value, count;
 };
+extern const char fill_ptx[];
 CUmodule fill_module(CUfunction *fill_out);
 CUresult fill_launch(CUfunction fill, CUdeviceptr ptr, uint32_t value, uint32_t count, CUstream stream);
 
@@ -193,6 +198,7 @@ struct section {
     section_function *run;
     int processes;
 };
-extern const struct section memory_sections[], vmm_sections[], ipc_sections[], stream_sections[], fault_sections[];
+extern const struct section device_sections[], memory_sections[], vmm_sections[], ipc_sections[], stream_sections[],
+    capture_sections[], fault_sections[];
 
 #endif

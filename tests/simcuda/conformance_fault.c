@@ -68,7 +68,7 @@ static void aftermath(struct world *w) {
     result("synchronize", cu.CtxSynchronize());
     result("release", cu.DevicePrimaryCtxRelease(0));
     result("retain_again", cu.DevicePrimaryCtxRetain(&again, 0));
-    result("set_again", cu.CtxSetCurrent(again));
+    result("set_again", cu.CtxSetCurrent(w->ctx));
     result("alloc_again", cu.MemAlloc(&ptr, 4096));
 }
 
@@ -141,12 +141,20 @@ static void fault_unmapped_section(int role) {
     cu.MemAddressReserve(&va, 2 * MIB, 0, 0, 0);
     result("copy", cu.MemcpyDtoDAsync(va, w.dev, 64, w.stream));
     result("copy_sync", cu.StreamSynchronize(w.stream));
-    result("unified", cu.MemcpyAsync(va, w.dev, 64, w.stream));
-    result("unified_sync", cu.StreamSynchronize(w.stream));
     result("memset", cu.MemsetD8Async(va, 0, 64, w.stream));
     result("memset_sync", cu.StreamSynchronize(w.stream));
     result("write_value", cu.StreamWriteValue32(w.stream, va, 1, 0));
     result("write_value_sync", cu.StreamSynchronize(w.stream));
+}
+
+/* A section of its own, since a driver may not survive it. */
+static void fault_unmapped_unified_section(int role) {
+    (void)role;
+    struct world w = make_world();
+    CUdeviceptr va = 0;
+    cu.MemAddressReserve(&va, 2 * MIB, 0, 0, 0);
+    result("unified", cu.MemcpyAsync(va, w.dev, 64, w.stream));
+    result("unified_sync", cu.StreamSynchronize(w.stream));
 }
 
 static void fault_freed_section(int role) {
@@ -256,6 +264,7 @@ const struct section fault_sections[] = {{"fault_kernel", fault_kernel_section, 
                                          {"fault_read_only_kernel", fault_read_only_kernel_section, 1},
                                          {"fault_read_only_copy", fault_read_only_copy_section, 1},
                                          {"fault_unmapped", fault_unmapped_section, 1},
+                                         {"fault_unmapped_unified", fault_unmapped_unified_section, 1},
                                          {"fault_freed", fault_freed_section, 1},
                                          {"dead_stream", dead_stream_section, 1},
                                          {"dead_event", dead_event_section, 1},

@@ -17,14 +17,6 @@ static CUdeviceptr opened(const char *name, const CUipcMemHandle *handle) {
     return ptr;
 }
 
-static void range_fact(const char *name, CUdeviceptr ptr) {
-    CUdeviceptr base = 0;
-    size_t size = 0;
-    CUresult rc = cu.MemGetAddressRange(&base, &size, ptr);
-    fact(name, "rc %d offset %lld size %zu", (int)rc, rc == CUDA_SUCCESS ? (long long)(ptr - base) : -1LL,
-         rc == CUDA_SUCCESS ? size : 0);
-}
-
 /* ---- legacy ---- */
 
 struct legacy_offer {
@@ -199,6 +191,7 @@ static void pool_exporter(void) {
     cu.CtxSynchronize();
     poke(ptr, 600);
     poke(second, 601);
+    poke(ptr + 4, 602);
     result("export", cu.MemPoolExportToShareableHandle(&fd, pool, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
     cu.MemPoolExportPointer(&data[0], ptr);
     cu.MemPoolExportPointer(&data[1], second);
@@ -245,7 +238,7 @@ static void pool_importer(void) {
     result("free_inner", cu.MemFree(second + 8));
     result("free", cu.MemFree(second));
     result("free_async", cu.MemFreeAsync(ptr, NULL));
-    if (again != ptr && again != 0) {
+    if (again != 0) {
         result("free_again", cu.MemFreeAsync(again, NULL));
     }
     result("free_sync", cu.CtxSynchronize());

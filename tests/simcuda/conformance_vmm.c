@@ -151,112 +151,166 @@ static void get_access_fact(const char *name, CUdeviceptr ptr) {
     fact(name, "rc %d flags %llu", (int)rc, flags);
 }
 
+/* A reservation of 16 MiB, an allocation of 4 MiB and one of 2. */
+struct map_world {
+    CUcontext ctx;
+    CUmemGenericAllocationHandle handle, other;
+    CUdeviceptr va;
+};
+
+static struct map_world make_map_world(void) {
+    struct map_world w;
+    CUmemAllocationProp prop = vmm_prop(FD);
+    memset(&w, 0, sizeof w);
+    w.ctx = start_device();
+    cu.MemCreate(&w.handle, 4 * MIB, &prop, 0);
+    cu.MemCreate(&w.other, 2 * MIB, &prop, 0);
+    cu.MemAddressReserve(&w.va, 16 * MIB, 0, 0, 0);
+    return w;
+}
+
+static void vmm_map_wrong_section(int role) {
+    (void)role;
+    struct map_world w = make_map_world();
+    CUmemAccessDesc rw = access_for(0, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+    result("larger", cu.MemMap(w.va, 6 * MIB, 0, w.handle, 0));
+    result("smaller", cu.MemMap(w.va, 2 * MIB, 0, w.handle, 0));
+    result("offset", cu.MemMap(w.va, 2 * MIB, 2 * MIB, w.handle, 0));
+    result("odd_address", cu.MemMap(w.va + 4096, 4 * MIB, 0, w.handle, 0));
+    result("odd_size", cu.MemMap(w.va, 4096, 0, w.handle, 0));
+    result("zero", cu.MemMap(w.va, 0, 0, w.handle, 0));
+    result("flags", cu.MemMap(w.va, 4 * MIB, 0, w.handle, 1));
+    result("unreserved", cu.MemMap(w.va + 1024 * 1024 * MIB, 4 * MIB, 0, w.handle, 0));
+    result("no_handle", cu.MemMap(w.va, 4 * MIB, 0, 0, 0));
+    result("access_unmapped", cu.MemSetAccess(w.va, 4 * MIB, &rw, 1));
+    get_access_fact("get_access_unmapped", w.va);
+    result("unmap_nothing", cu.MemUnmap(w.va, 4 * MIB));
+    result("free", cu.MemAddressFree(w.va, 16 * MIB));
+}
+
+/* A section of its own, since drivers let it pass, and then nothing fits any more. */
+static void vmm_map_past_end_section(int role) {
+    (void)role;
+    struct map_world w = make_map_world();
+    result("map", cu.MemMap(w.va + 14 * MIB, 4 * MIB, 0, w.handle, 0));
+}
+
+static void vmm_access_section(int role) {
+    (void)role;
+    struct map_world w = make_map_world();
+    CUmemAccessDesc rw = access_for(0, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+    result("map", cu.MemMap(w.va, 4 * MIB, 0, w.handle, 0));
+    result("map_over", cu.MemMap(w.va, 2 * MIB, 0, w.other, 0));
+    result("map_over_tail", cu.MemMap(w.va + 2 * MIB, 2 * MIB, 0, w.other, 0));
+    pointer_facts("no_access_attributes", w.va, w.ctx);
+    get_access_fact("get_access_mapped", w.va);
+    result("access_past_end", cu.MemSetAccess(w.va, 6 * MIB, &rw, 1));
+    result("access_part", cu.MemSetAccess(w.va, 2 * MIB, &rw, 1));
+    get_access_fact("get_access_part_first", w.va);
+    get_access_fact("get_access_part_second", w.va + 2 * MIB);
+    result("access_odd", cu.MemSetAccess(w.va, 4096, &rw, 1));
+    result("access_zero_descs", cu.MemSetAccess(w.va, 4 * MIB, &rw, 0));
+    CUmemAccessDesc bad = access_for(99, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+    result("access_bad_device", cu.MemSetAccess(w.va, 4 * MIB, &bad, 1));
+    bad = access_for(0, (CUmemAccess_flags)2);
+    result("access_bad_flags", cu.MemSetAccess(w.va, 4 * MIB, &bad, 1));
+    result("access", cu.MemSetAccess(w.va, 4 * MIB, &rw, 1));
+    get_access_fact("get_access", w.va + 4096);
+    pointer_facts("attributes", w.va + 4096, w.ctx);
+}
+
 static void vmm_map_section(int role) {
     (void)role;
-    CUcontext ctx = start_device();
-    CUmemAllocationProp prop = vmm_prop(FD), got;
+    struct map_world w = make_map_world();
     CUmemAccessDesc rw = access_for(0, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
-    CUmemGenericAllocationHandle handle = 0, other = 0, back = 0;
-    CUdeviceptr va = 0;
-    cu.MemCreate(&handle, 4 * MIB, &prop, 0);
-    cu.MemCreate(&other, 2 * MIB, &prop, 0);
-    cu.MemAddressReserve(&va, 16 * MIB, 0, 0, 0);
-    result("map_larger", cu.MemMap(va, 6 * MIB, 0, handle, 0));
-    result("map_smaller", cu.MemMap(va, 2 * MIB, 0, handle, 0));
-    cu.MemUnmap(va, 2 * MIB);
-    result("map_offset", cu.MemMap(va, 2 * MIB, 2 * MIB, handle, 0));
-    cu.MemUnmap(va, 2 * MIB);
-    result("map_odd_address", cu.MemMap(va + 4096, 4 * MIB, 0, handle, 0));
-    result("map_odd_size", cu.MemMap(va, 4096, 0, handle, 0));
-    result("map_zero", cu.MemMap(va, 0, 0, handle, 0));
-    result("map_flags", cu.MemMap(va, 4 * MIB, 0, handle, 1));
-    result("map_unreserved", cu.MemMap(va + 1024 * 1024 * MIB, 4 * MIB, 0, handle, 0));
-    result("map_past_end", cu.MemMap(va + 14 * MIB, 4 * MIB, 0, handle, 0));
-    result("map_no_handle", cu.MemMap(va, 4 * MIB, 0, 0, 0));
-    result("access_unmapped", cu.MemSetAccess(va, 4 * MIB, &rw, 1));
-    get_access_fact("get_access_unmapped", va);
-    result("map", cu.MemMap(va, 4 * MIB, 0, handle, 0));
-    result("map_over", cu.MemMap(va, 2 * MIB, 0, other, 0));
-    result("map_over_tail", cu.MemMap(va + 2 * MIB, 2 * MIB, 0, other, 0));
-    pointer_facts("no_access_attributes", va, ctx);
-    get_access_fact("get_access_mapped", va);
-    result("access_past_end", cu.MemSetAccess(va, 6 * MIB, &rw, 1));
-    result("access_part", cu.MemSetAccess(va, 2 * MIB, &rw, 1));
-    get_access_fact("get_access_part_first", va);
-    get_access_fact("get_access_part_second", va + 2 * MIB);
-    result("access_odd", cu.MemSetAccess(va, 4096, &rw, 1));
-    result("access_zero_descs", cu.MemSetAccess(va, 4 * MIB, &rw, 0));
-    CUmemAccessDesc bad = access_for(99, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
-    result("access_bad_device", cu.MemSetAccess(va, 4 * MIB, &bad, 1));
-    bad = access_for(0, (CUmemAccess_flags)2);
-    result("access_bad_flags", cu.MemSetAccess(va, 4 * MIB, &bad, 1));
-    result("access", cu.MemSetAccess(va, 4 * MIB, &rw, 1));
-    get_access_fact("get_access", va + 4096);
-    pointer_facts("attributes", va + 4096, ctx);
-    result("map_second", cu.MemMap(va + 4 * MIB, 2 * MIB, 0, other, 0));
-    result("access_both", cu.MemSetAccess(va, 6 * MIB, &rw, 1));
-    CUdeviceptr base = 0;
-    size_t size = 0;
-    result("range", cu.MemGetAddressRange(&base, &size, va + 4 * MIB + 100));
-    fact("range_values", "offset %lld size %zu", (long long)(base - va), size);
-    result("retain", cu.MemRetainAllocationHandle(&back, (void *)(uintptr_t)(va + 4096)));
-    fact("retain_same", "%d", back == handle);
+    CUmemAllocationProp got;
+    CUmemGenericAllocationHandle back = 0;
+    result("map", cu.MemMap(w.va, 4 * MIB, 0, w.handle, 0));
+    result("map_second", cu.MemMap(w.va + 4 * MIB, 2 * MIB, 0, w.other, 0));
+    result("access_both", cu.MemSetAccess(w.va, 6 * MIB, &rw, 1));
+    range_fact("range", w.va + 4 * MIB + 100);
+    pointer_facts("second_attributes", w.va + 4 * MIB + 100, w.ctx);
+    result("retain", cu.MemRetainAllocationHandle(&back, (void *)(uintptr_t)(w.va + 4096)));
+    fact("retain_same", "%d", back == w.handle);
     result("retain_release", cu.MemRelease(back));
-    CUresult rc = cu.MemRetainAllocationHandle(&back, (void *)(uintptr_t)(va + 8 * MIB));
-    result("retain_unmapped", rc);
+    result("retain_unmapped", cu.MemRetainAllocationHandle(&back, (void *)(uintptr_t)(w.va + 8 * MIB)));
     memset(&got, 0x5a, sizeof got);
-    result("props", cu.MemGetAllocationPropertiesFromHandle(&got, handle));
+    result("props", cu.MemGetAllocationPropertiesFromHandle(&got, w.handle));
     fact("props_values", "type %d handles %d location %d %d", (int)got.type, (int)got.requestedHandleTypes,
          (int)got.location.type, got.location.id);
-    poke(va + 4 * MIB - 4, 1);
-    poke(va + 4 * MIB, 2);
+    poke(w.va + 4 * MIB - 4, 1);
+    poke(w.va + 4 * MIB, 2);
     uint32_t words[2] = {0, 0};
-    result("copy_across", cu.MemcpyDtoH(words, va + 4 * MIB - 4, sizeof words));
+    result("copy_across", cu.MemcpyDtoH(words, w.va + 4 * MIB - 4, sizeof words));
     fact("copy_across_values", "%u %u", words[0], words[1]);
     CUipcMemHandle legacy;
-    result("legacy", cu.IpcGetMemHandle(&legacy, va));
-    result("mem_free", cu.MemFree(va));
-    result("free_mapped", cu.MemAddressFree(va, 16 * MIB));
-    result("unmap_part", cu.MemUnmap(va, 2 * MIB));
-    result("unmap_inner", cu.MemUnmap(va + 2 * MIB, 2 * MIB));
-    result("unmap_hole", cu.MemUnmap(va, 8 * MIB));
-    result("unmap_both", cu.MemUnmap(va, 6 * MIB));
-    result("unmap_twice", cu.MemUnmap(va, 6 * MIB));
-    pointer_facts("unmapped_attributes", va, ctx);
-    result("remap", cu.MemMap(va + 8 * MIB, 4 * MIB, 0, handle, 0));
-    result("release_mapped", cu.MemRelease(handle));
-    result("remap_released", cu.MemMap(va, 4 * MIB, 0, handle, 0));
-    result("retain_released", cu.MemRetainAllocationHandle(&back, (void *)(uintptr_t)(va + 8 * MIB)));
-    fact("retain_released_same", "%d", back == handle);
-    result("retain_released_release", cu.MemRelease(back));
-    result("unmap_last", cu.MemUnmap(va + 8 * MIB, 4 * MIB));
-    result("release_other", cu.MemRelease(other));
-    result("free", cu.MemAddressFree(va, 16 * MIB));
+    result("legacy", cu.IpcGetMemHandle(&legacy, w.va));
+    result("mem_free", cu.MemFree(w.va));
+    result("free_mapped", cu.MemAddressFree(w.va, 16 * MIB));
+    result("unmap_part", cu.MemUnmap(w.va, 2 * MIB));
+    result("unmap_inner", cu.MemUnmap(w.va + 2 * MIB, 2 * MIB));
+    result("unmap_with_hole", cu.MemUnmap(w.va, 8 * MIB));
+    result("unmap_twice", cu.MemUnmap(w.va, 6 * MIB));
+    pointer_facts("unmapped_attributes", w.va, w.ctx);
+    result("free", cu.MemAddressFree(w.va, 16 * MIB));
 }
 
-static void vmm_handle_section(int role) {
+static void vmm_release_section(int role) {
     (void)role;
-    start_device();
-    CUmemAllocationProp prop = vmm_prop(FD), got;
-    CUmemGenericAllocationHandle handle = 0;
-    cu.MemCreate(&handle, 2 * MIB, &prop, 0);
-    result("release", cu.MemRelease(handle));
+    struct map_world w = make_map_world();
+    CUmemGenericAllocationHandle back = 0;
+    result("map", cu.MemMap(w.va + 8 * MIB, 4 * MIB, 0, w.handle, 0));
+    result("release", cu.MemRelease(w.handle));
+    result("map_again", cu.MemMap(w.va, 4 * MIB, 0, w.handle, 0));
+    result("retain", cu.MemRetainAllocationHandle(&back, (void *)(uintptr_t)(w.va + 8 * MIB)));
+    fact("retain_same", "%d", back == w.handle);
+    result("retain_release", cu.MemRelease(back));
+    result("unmap_again", cu.MemUnmap(w.va, 4 * MIB));
+    result("unmap", cu.MemUnmap(w.va + 8 * MIB, 4 * MIB));
+    result("release_other", cu.MemRelease(w.other));
     result("release_null", cu.MemRelease(0));
+    CUmemAllocationProp got;
     result("props_null", cu.MemGetAllocationPropertiesFromHandle(&got, 0));
+    result("free", cu.MemAddressFree(w.va, 16 * MIB));
 }
 
-/* Use of a dead handle comes last and alone: a driver may not survive it. */
-static void vmm_dead_handle_section(int role) {
+/* Host memory from the same calls: nothing that may be attached. */
+static void vmm_host_section(int role) {
     (void)role;
+    CUcontext ctx = start_device();
+    CUmemAllocationProp prop = vmm_prop(0);
+    struct vmm vmm = {0, 0, 2 * MIB};
+    prop.location.type = CU_MEM_LOCATION_TYPE_HOST_NUMA;
+    result("create", cu.MemCreate(&vmm.handle, vmm.bytes, &prop, 0));
+    result("map", vmm_map(&vmm, CU_MEM_ACCESS_FLAGS_PROT_READWRITE));
+    pointer_facts("attributes", vmm.ptr, ctx);
+    memset(&prop, 0, sizeof prop);
+    result("props", cu.MemGetAllocationPropertiesFromHandle(&prop, vmm.handle));
+    fact("props_values", "type %d handles %d location %d %d", (int)prop.type, (int)prop.requestedHandleTypes,
+         (int)prop.location.type, prop.location.id);
+    vmm_drop(&vmm);
+}
+
+/* Use of a dead handle: a driver may not survive it, so each has a section. */
+static CUmemGenericAllocationHandle dead_handle(void) {
     start_device();
-    CUmemAllocationProp prop = vmm_prop(FD), got;
+    CUmemAllocationProp prop = vmm_prop(FD);
     CUmemGenericAllocationHandle handle = 0;
     cu.MemCreate(&handle, 2 * MIB, &prop, 0);
     cu.MemRelease(handle);
+    return handle;
+}
+
+static void dead_handle_export_section(int role) {
+    (void)role;
+    CUmemGenericAllocationHandle handle = dead_handle();
     int fd = -1;
-    result("props", cu.MemGetAllocationPropertiesFromHandle(&got, handle));
     result("export", cu.MemExportToShareableHandle(&fd, handle, FD, 0));
-    result("release_twice", cu.MemRelease(handle));
+}
+
+static void dead_handle_release_section(int role) {
+    (void)role;
+    result("release_twice", cu.MemRelease(dead_handle()));
 }
 
 static void vmm_alias_section(int role) {
@@ -282,8 +336,16 @@ static void vmm_alias_section(int role) {
     vmm_drop(&a);
 }
 
-const struct section vmm_sections[] = {
-    {"vmm_create", vmm_create_section, 1},   {"vmm_export", vmm_export_section, 1},
-    {"vmm_reserve", vmm_reserve_section, 1}, {"vmm_map", vmm_map_section, 1},
-    {"vmm_handle", vmm_handle_section, 1},   {"vmm_dead_handle", vmm_dead_handle_section, 1},
-    {"vmm_alias", vmm_alias_section, 1},     {NULL, NULL, 0}};
+const struct section vmm_sections[] = {{"vmm_create", vmm_create_section, 1},
+                                       {"vmm_export", vmm_export_section, 1},
+                                       {"vmm_reserve", vmm_reserve_section, 1},
+                                       {"vmm_map_wrong", vmm_map_wrong_section, 1},
+                                       {"vmm_map_past_end", vmm_map_past_end_section, 1},
+                                       {"vmm_access", vmm_access_section, 1},
+                                       {"vmm_map", vmm_map_section, 1},
+                                       {"vmm_release", vmm_release_section, 1},
+                                       {"vmm_host", vmm_host_section, 1},
+                                       {"dead_handle_export", dead_handle_export_section, 1},
+                                       {"dead_handle_release", dead_handle_release_section, 1},
+                                       {"vmm_alias", vmm_alias_section, 1},
+                                       {NULL, NULL, 0}};
