@@ -33,10 +33,12 @@ enum {
     X("cuDeviceCanAccessPeer", 4000, cuDeviceCanAccessPeer, 0)                                                         \
     X("cuDeviceGetP2PAttribute", 8000, cuDeviceGetP2PAttribute, 0)                                                     \
     X("cuDevicePrimaryCtxRetain", 7000, cuDevicePrimaryCtxRetain, 0)                                                   \
+    X("cuDevicePrimaryCtxRelease", 7000, stale, 0)                                                                     \
     X("cuDevicePrimaryCtxRelease", 11000, cuDevicePrimaryCtxRelease_v2, CALL_RELEASE)                                  \
     X("cuDevicePrimaryCtxGetState", 7000, cuDevicePrimaryCtxGetState, 0)                                               \
     X("cuDeviceGetDefaultMemPool", 11020, cuDeviceGetDefaultMemPool, 0)                                                \
     X("cuCtxCreate", 3020, cuCtxCreate_v2, 0)                                                                          \
+    X("cuCtxCreate", 11040, stale, 0)                                                                                  \
     X("cuCtxDestroy", 4000, cuCtxDestroy_v2, CALL_RELEASE)                                                             \
     X("cuCtxGetCurrent", 4000, cuCtxGetCurrent, 0)                                                                     \
     X("cuCtxSetCurrent", 4000, cuCtxSetCurrent, CALL_RELEASE)                                                          \
@@ -53,9 +55,9 @@ enum {
     X("cuMemGetInfo", 3020, cuMemGetInfo_v2, 0)                                                                        \
     X("cuMemGetAddressRange", 3020, cuMemGetAddressRange_v2, 0)                                                        \
     X("cuMemAllocManaged", 6000, cuMemAllocManaged, CALL_UNSAFE)                                                       \
-    X("cuMemAllocAsync", 11020, cuMemAllocAsync, CALL_ENQUEUE)                                                         \
-    X("cuMemFreeAsync", 11020, cuMemFreeAsync, CALL_RELEASE | CALL_ENQUEUE)                                            \
-    X("cuMemAllocFromPoolAsync", 11020, cuMemAllocFromPoolAsync, CALL_ENQUEUE)                                         \
+    X("cuMemAllocAsync", 11020, cuMemAllocAsync, CALL_ENQUEUE | CALL_UNSAFE)                                           \
+    X("cuMemFreeAsync", 11020, cuMemFreeAsync, CALL_RELEASE | CALL_ENQUEUE | CALL_UNSAFE)                              \
+    X("cuMemAllocFromPoolAsync", 11020, cuMemAllocFromPoolAsync, CALL_ENQUEUE | CALL_UNSAFE)                           \
     X("cuMemPoolCreate", 11020, cuMemPoolCreate, 0)                                                                    \
     X("cuMemPoolDestroy", 11020, cuMemPoolDestroy, CALL_RELEASE)                                                       \
     X("cuMemPoolSetAccess", 11020, cuMemPoolSetAccess, 0)                                                              \
@@ -64,15 +66,15 @@ enum {
     X("cuMemPoolExportPointer", 11020, cuMemPoolExportPointer, 0)                                                      \
     X("cuMemPoolImportPointer", 11020, cuMemPoolImportPointer, 0)                                                      \
     X("cuMemGetAllocationGranularity", 10020, cuMemGetAllocationGranularity, 0)                                        \
-    X("cuMemCreate", 10020, cuMemCreate, CALL_UNSAFE)                                                                  \
+    X("cuMemCreate", 10020, cuMemCreate, 0)                                                                            \
     X("cuMemRelease", 10020, cuMemRelease, CALL_RELEASE)                                                               \
     X("cuMemRetainAllocationHandle", 11000, cuMemRetainAllocationHandle, 0)                                            \
     X("cuMemGetAllocationPropertiesFromHandle", 10020, cuMemGetAllocationPropertiesFromHandle, 0)                      \
     X("cuMemAddressReserve", 10020, cuMemAddressReserve, 0)                                                            \
     X("cuMemAddressFree", 10020, cuMemAddressFree, CALL_RELEASE)                                                       \
-    X("cuMemMap", 10020, cuMemMap, CALL_UNSAFE)                                                                        \
-    X("cuMemUnmap", 10020, cuMemUnmap, CALL_RELEASE | CALL_UNSAFE)                                                     \
-    X("cuMemSetAccess", 10020, cuMemSetAccess, CALL_UNSAFE)                                                            \
+    X("cuMemMap", 10020, cuMemMap, 0)                                                                                  \
+    X("cuMemUnmap", 10020, cuMemUnmap, CALL_RELEASE)                                                                   \
+    X("cuMemSetAccess", 10020, cuMemSetAccess, 0)                                                                      \
     X("cuMemGetAccess", 10020, cuMemGetAccess, 0)                                                                      \
     X("cuMemExportToShareableHandle", 10020, cuMemExportToShareableHandle, 0)                                          \
     X("cuMemImportFromShareableHandle", 10020, cuMemImportFromShareableHandle, 0)                                      \
@@ -89,18 +91,18 @@ enum {
     X("cuMemHostAlloc", 2020, cuMemHostAlloc, CALL_UNSAFE)                                                             \
     X("cuMemFreeHost", 2000, cuMemFreeHost, CALL_RELEASE | CALL_UNSAFE)                                                \
     X("cuMemHostGetDevicePointer", 3020, cuMemHostGetDevicePointer_v2, 0)                                              \
-    X("cuMemcpy", 4000, cuMemcpy, CALL_UNSAFE)                                                                         \
-    X("cuMemcpyHtoD", 3020, cuMemcpyHtoD_v2, CALL_UNSAFE)                                                              \
-    X("cuMemcpyDtoH", 3020, cuMemcpyDtoH_v2, CALL_UNSAFE)                                                              \
-    X("cuMemcpyDtoD", 3020, cuMemcpyDtoD_v2, CALL_UNSAFE)                                                              \
+    X("cuMemcpy", 4000, cuMemcpy, CALL_ENQUEUE)                                                                        \
+    X("cuMemcpyHtoD", 3020, cuMemcpyHtoD_v2, CALL_ENQUEUE)                                                             \
+    X("cuMemcpyDtoH", 3020, cuMemcpyDtoH_v2, CALL_ENQUEUE)                                                             \
+    X("cuMemcpyDtoD", 3020, cuMemcpyDtoD_v2, CALL_ENQUEUE)                                                             \
     X("cuMemcpyAsync", 4000, cuMemcpyAsync, CALL_ENQUEUE)                                                              \
     X("cuMemcpyHtoDAsync", 3020, cuMemcpyHtoDAsync_v2, CALL_ENQUEUE)                                                   \
     X("cuMemcpyDtoHAsync", 3020, cuMemcpyDtoHAsync_v2, CALL_ENQUEUE)                                                   \
     X("cuMemcpyDtoDAsync", 3020, cuMemcpyDtoDAsync_v2, CALL_ENQUEUE)                                                   \
     X("cuMemcpy2DAsync", 3020, cuMemcpy2DAsync_v2, CALL_ENQUEUE)                                                       \
     X("cuMemcpy3DAsync", 3020, cuMemcpy3DAsync_v2, CALL_ENQUEUE)                                                       \
-    X("cuMemsetD8", 3020, cuMemsetD8_v2, CALL_UNSAFE)                                                                  \
-    X("cuMemsetD32", 3020, cuMemsetD32_v2, CALL_UNSAFE)                                                                \
+    X("cuMemsetD8", 3020, cuMemsetD8_v2, CALL_ENQUEUE)                                                                 \
+    X("cuMemsetD32", 3020, cuMemsetD32_v2, CALL_ENQUEUE)                                                               \
     X("cuMemsetD8Async", 3020, cuMemsetD8Async, CALL_ENQUEUE)                                                          \
     X("cuMemsetD32Async", 3020, cuMemsetD32Async, CALL_ENQUEUE)                                                        \
     X("cuStreamCreate", 2000, cuStreamCreate, 0)                                                                       \
@@ -141,7 +143,7 @@ enum {
     X("cuEventSynchronize", 2000, cuEventSynchronize, CALL_UNSAFE)                                                     \
     X("cuEventDestroy", 4000, cuEventDestroy_v2, CALL_RELEASE)                                                         \
     X("cuEventElapsedTime", 2000, cuEventElapsedTime, 0)                                                               \
-    X("cuModuleLoadData", 2000, cuModuleLoadData, CALL_UNSAFE)                                                         \
+    X("cuModuleLoadData", 2000, cuModuleLoadData, 0)                                                                   \
     X("cuModuleUnload", 2000, cuModuleUnload, CALL_RELEASE | CALL_UNSAFE)                                              \
     X("cuModuleGetFunction", 2000, cuModuleGetFunction, 0)                                                             \
     X("cuFuncLoad", 12040, cuFuncLoad, 0)                                                                              \

@@ -48,6 +48,21 @@ CUresult sim_capture_check(void) {
     return unsafe.forbidden ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : CUDA_SUCCESS;
 }
 
+static void find_in_context(struct sim_object *object, void *data) {
+    struct sim_graph *graph = (struct sim_graph *)object;
+    const struct sim_context **ctx = data;
+    if (graph->capturing && graph->origin->ctx == *ctx) {
+        graph->invalid = true;
+        *ctx = NULL;
+    }
+}
+
+/* In any mode: a wait for everything would be a wait for what only gets recorded. */
+CUresult sim_capture_check_context(const struct sim_context *ctx) {
+    sim_object_each(SIM_GRAPH, find_in_context, &ctx);
+    return ctx == NULL ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : CUDA_SUCCESS;
+}
+
 void sim_capture_invalidate(struct sim_graph *graph) {
     graph->invalid = true;
 }
@@ -97,6 +112,7 @@ CUresult sim_capture_record(struct sim_event *event, struct sim_stream *stream) 
         return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
     }
     event->capture = stream->capture;
+    event->capture_over = false;
     event->capture_stream = stream;
     event->capture_at = stream->capture_last;
     return CUDA_SUCCESS;
@@ -117,7 +133,7 @@ CUresult sim_capture_wait(struct sim_stream *stream, struct sim_event *event, bo
     }
     if (stream->capture == NULL) {
         stream->capture = event->capture;
-        stream->capture_last = event->capture->count + 1; /* the fork itself has to be joined */
+        stream->capture_last = 0; /* a fork without work need not be joined */
         stream->capture_joined = 0;
     }
     if (event->capture_stream != stream && event->capture_stream->capture_joined < event->capture_at) {
@@ -171,6 +187,7 @@ static void forget_event(struct sim_object *object, void *graph) {
     struct sim_event *event = (struct sim_event *)object;
     if (event->capture == graph) {
         event->capture = NULL;
+        event->capture_over = true;
     }
 }
 
@@ -309,12 +326,12 @@ static CUresult launch(CUgraphExec handle, CUstream stream_handle) {
     struct sim_stream *stream = exec == NULL ? NULL : sim_stream_find(stream_handle, &rc);
     for (size_t i = 0; stream != NULL && i < exec->count && rc == CUDA_SUCCESS; i++) {
         struct sim_op *op = sim_op_clone(exec->ops[i]);
-        if (op->kind == SIM_OP_RECORD && op->u.event.shared != NULL) {
-            op->u.event.target = __atomic_add_fetch(&op->u.event.shared->label->recorded, 1, __ATOMIC_SEQ_CST);
-        } else if (op->kind == SIM_OP_AWAIT && op->u.event.shared != NULL) {
-            op->u.event.target = __atomic_load_n(&op->u.event.shared->label->recorded, __ATOMIC_SEQ_CST);
+        rc = op->kind == SIM_OP_RECORD || op->kind == SIM_OP_AWAIT ? sim_event_bind(op) : CUDA_SUCCESS;
+        if (rc == CUDA_SUCCESS) {
+            rc = sim_enqueue(stream, op);
+        } else {
+            sim_op_free(op);
         }
-        rc = sim_enqueue(stream, op);
     }
     return rc;
 }

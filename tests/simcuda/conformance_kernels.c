@@ -11,9 +11,9 @@ struct fill {
     uint32_t value, count;
 };
 
-/* A processor takes misaligned addresses, a device does not: a difference that the comparison knows. */
-__attribute__((no_sanitize("alignment"))) __global__ void conformance_fill(struct fill a) {
+__global__ void conformance_fill(struct fill a) {
     uint32_t *words = (uint32_t *)(uintptr_t)a.ptr;
+    SIMK_ALIGNED(words, 4);
     SIMK_GRID_STRIDE(i, a.count) {
         words[i] = a.value;
     }

@@ -76,10 +76,10 @@ static CUresult retain(CUcontext *ctx_out, CUdevice dev) {
     if (primary[dev] == NULL) {
         primary[dev] = make(dev, 0, true);
     }
-    if (primary[dev]->refs == 0) {
-        primary[dev]->lost = CUDA_SUCCESS;
-        primary[dev]->destroyed = false;
+    if (primary[dev]->lost != CUDA_SUCCESS) {
+        return primary[dev]->lost; /* for the rest of the process */
     }
+    primary[dev]->destroyed = false;
     primary[dev]->refs++;
     *ctx_out = handle_of(primary[dev]);
     return CUDA_SUCCESS;
@@ -135,7 +135,7 @@ static void end(struct sim_context *ctx) {
     }
     sim_object_each(SIM_EVENT, destroy_event, ctx);
     ctx->destroyed = true;
-    ctx->peers = 0;
+    memset(ctx->peers, 0, sizeof ctx->peers);
 }
 
 static CUresult release(CUdevice dev) {
@@ -232,8 +232,9 @@ SIM_ENTRY cuCtxGetCurrent(CUcontext *pctx) {
 
 static CUresult set_current(CUcontext ctx) {
     CUresult rc = CUDA_SUCCESS;
-    if (ctx != NULL && sim_context_find(ctx, &rc) == NULL) {
-        return rc;
+    struct sim_context *found = ctx == NULL ? NULL : sim_context_find(ctx, &rc);
+    if (ctx != NULL && found == NULL && rc != CUDA_ERROR_CONTEXT_IS_DESTROYED) {
+        return rc; /* a context that has ended can be made current; nothing works in it */
     }
     if (ctx == NULL) {
         stack.depth -= stack.depth > 0;
@@ -251,6 +252,9 @@ SIM_ENTRY cuCtxSetCurrent(CUcontext ctx) {
 
 static CUresult push_current(CUcontext ctx) {
     CUresult rc;
+    if (ctx == NULL) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
     if (sim_context_find(ctx, &rc) == NULL) {
         return rc;
     }
@@ -309,7 +313,10 @@ SIM_ENTRY cuCtxGetFlags(unsigned int *flags) {
 static CUresult synchronize(void) {
     CUresult rc;
     struct sim_context *ctx = sim_current(&rc);
-    return ctx == NULL ? rc : sim_context_drain(ctx);
+    if (ctx != NULL) {
+        rc = sim_capture_check_context(ctx);
+    }
+    return rc == CUDA_SUCCESS ? sim_context_drain(ctx) : rc;
 }
 
 SIM_ENTRY cuCtxSynchronize(void) {
@@ -323,20 +330,19 @@ static CUresult peer_access(CUcontext handle, unsigned flags, bool enable) {
         return rc;
     }
     struct sim_context *peer = sim_context_find(handle, &rc);
-    if (peer == NULL || peer == ctx) {
+    if (peer == NULL) {
         return CUDA_ERROR_INVALID_CONTEXT;
     }
     if (flags != 0) {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    uint64_t bit = (uint64_t)1 << peer->device;
     if (!sim_topology_peers(&sim.topology, ctx->device, peer->device)) {
         return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
     }
-    if (((ctx->peers & bit) != 0) == enable) {
+    if (ctx->peers[peer->device] == enable) {
         return enable ? CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED : CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;
     }
-    ctx->peers ^= bit;
+    ctx->peers[peer->device] = enable;
     return CUDA_SUCCESS;
 }
 

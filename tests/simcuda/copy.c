@@ -28,6 +28,9 @@ static CUresult check_end(const struct sim_stream *stream, uintptr_t start, size
     if (range == NULL && !sim_va_owns(start)) {
         return place == PLACE_DEVICE ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
     }
+    if (range == NULL && place == PLACE_ANY) { /* taken for pageable host memory */
+        sim_crash("0x%llx is not mapped", (unsigned long long)start);
+    }
     if (range == NULL) {
         return sim_misuse(CUDA_ERROR_INVALID_VALUE, "0x%llx is not mapped", (unsigned long long)start);
     }

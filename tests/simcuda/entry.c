@@ -18,7 +18,7 @@ struct sim_state sim = {.lock = PTHREAD_MUTEX_INITIALIZER, .done = PTHREAD_COND_
 
 static _Thread_local int current_call = -1;
 
-/* The symbol of forms too old to be given out. */
+/* The symbol of forms that exist and are not simulated. */
 static CUresult CUDAAPI stale(void) {
     return CUDA_ERROR_NOT_SUPPORTED;
 }
@@ -81,6 +81,19 @@ CUresult sim_misuse(CUresult lenient, const char *format, ...) {
         abort();
     }
     return lenient;
+}
+
+void sim_crash(const char *format, ...) {
+    va_list args;
+    if (sim.strict) {
+        va_start(args, format);
+        say(format, args);
+        va_end(args);
+        abort();
+    }
+    signal(SIGSEGV, SIG_DFL);
+    raise(SIGSEGV);
+    abort();
 }
 
 bool sim_usable(void) {
@@ -166,25 +179,26 @@ SIM_ENTRY cuDriverGetVersion(int *driverVersion) {
 #define ERROR_NAMES(X)                                                                                                 \
     X(SUCCESS)                                                                                                         \
     X(ERROR_INVALID_VALUE)                                                                                             \
-    X(ERROR_OUT_OF_MEMORY) X(ERROR_NOT_INITIALIZED) X(ERROR_DEINITIALIZED) X(ERROR_NO_DEVICE) X(ERROR_INVALID_DEVICE)  \
-        X(ERROR_DEVICE_UNAVAILABLE) X(ERROR_INVALID_IMAGE) X(ERROR_INVALID_CONTEXT) X(ERROR_MAP_FAILED) X(             \
-            ERROR_UNMAP_FAILED) X(ERROR_ALREADY_MAPPED) X(ERROR_NO_BINARY_FOR_GPU) X(ERROR_PEER_ACCESS_UNSUPPORTED)    \
-            X(ERROR_INVALID_PTX) X(ERROR_INVALID_SOURCE) X(ERROR_SHARED_OBJECT_INIT_FAILED) X(ERROR_OPERATING_SYSTEM)  \
-                X(ERROR_INVALID_HANDLE) X(ERROR_ILLEGAL_STATE) X(ERROR_NOT_FOUND) X(ERROR_NOT_READY)                   \
-                    X(ERROR_ILLEGAL_ADDRESS) X(ERROR_LAUNCH_OUT_OF_RESOURCES) X(ERROR_LAUNCH_TIMEOUT)                  \
-                        X(ERROR_PEER_ACCESS_ALREADY_ENABLED) X(ERROR_PEER_ACCESS_NOT_ENABLED)                          \
-                            X(ERROR_PRIMARY_CONTEXT_ACTIVE) X(ERROR_CONTEXT_IS_DESTROYED) X(ERROR_TOO_MANY_PEERS) X(   \
-                                ERROR_HOST_MEMORY_ALREADY_REGISTERED) X(ERROR_HOST_MEMORY_NOT_REGISTERED)              \
-                                X(ERROR_HARDWARE_STACK_ERROR) X(ERROR_ILLEGAL_INSTRUCTION) X(ERROR_MISALIGNED_ADDRESS) \
-                                    X(ERROR_INVALID_ADDRESS_SPACE) X(ERROR_INVALID_PC) X(ERROR_LAUNCH_FAILED)          \
-                                        X(ERROR_NOT_PERMITTED) X(ERROR_NOT_SUPPORTED) X(ERROR_SYSTEM_NOT_READY)        \
-                                            X(ERROR_SYSTEM_DRIVER_MISMATCH) X(ERROR_MPS_CONNECTION_FAILED) X(          \
-                                                ERROR_STREAM_CAPTURE_UNSUPPORTED) X(ERROR_STREAM_CAPTURE_INVALIDATED)  \
-                                                X(ERROR_STREAM_CAPTURE_MERGE) X(ERROR_STREAM_CAPTURE_UNMATCHED)        \
-                                                    X(ERROR_STREAM_CAPTURE_UNJOINED) X(ERROR_STREAM_CAPTURE_ISOLATION) \
-                                                        X(ERROR_STREAM_CAPTURE_IMPLICIT) X(ERROR_CAPTURED_EVENT)       \
-                                                            X(ERROR_STREAM_CAPTURE_WRONG_THREAD) X(ERROR_TIMEOUT)      \
-                                                                X(ERROR_EXTERNAL_DEVICE) X(ERROR_UNKNOWN)
+    X(ERROR_OUT_OF_MEMORY)                                                                                             \
+    X(ERROR_NOT_INITIALIZED)                                                                                           \
+    X(ERROR_DEINITIALIZED) X(ERROR_NO_DEVICE) X(ERROR_INVALID_DEVICE) X(ERROR_DEVICE_UNAVAILABLE) X(                   \
+        ERROR_INVALID_IMAGE) X(ERROR_INVALID_CONTEXT) X(ERROR_MAP_FAILED) X(ERROR_UNMAP_FAILED)                        \
+        X(ERROR_ALREADY_MAPPED) X(ERROR_NO_BINARY_FOR_GPU) X(ERROR_PEER_ACCESS_UNSUPPORTED) X(ERROR_INVALID_PTX) X(    \
+            ERROR_INVALID_SOURCE) X(ERROR_SHARED_OBJECT_INIT_FAILED) X(ERROR_OPERATING_SYSTEM) X(ERROR_INVALID_HANDLE) \
+            X(ERROR_ILLEGAL_STATE) X(ERROR_NOT_FOUND) X(ERROR_NOT_READY) X(ERROR_ILLEGAL_ADDRESS)                      \
+                X(ERROR_LAUNCH_OUT_OF_RESOURCES) X(ERROR_LAUNCH_TIMEOUT) X(ERROR_PEER_ACCESS_ALREADY_ENABLED)          \
+                    X(ERROR_PEER_ACCESS_NOT_ENABLED) X(ERROR_PRIMARY_CONTEXT_ACTIVE) X(ERROR_CONTEXT_IS_DESTROYED) X(  \
+                        ERROR_TOO_MANY_PEERS) X(ERROR_HOST_MEMORY_ALREADY_REGISTERED)                                  \
+                        X(ERROR_HOST_MEMORY_NOT_REGISTERED) X(ERROR_HARDWARE_STACK_ERROR) X(ERROR_ILLEGAL_INSTRUCTION) \
+                            X(ERROR_MISALIGNED_ADDRESS) X(ERROR_INVALID_ADDRESS_SPACE) X(ERROR_INVALID_PC)             \
+                                X(ERROR_LAUNCH_FAILED) X(ERROR_NOT_PERMITTED) X(ERROR_NOT_SUPPORTED)                   \
+                                    X(ERROR_SYSTEM_NOT_READY) X(ERROR_SYSTEM_DRIVER_MISMATCH)                          \
+                                        X(ERROR_MPS_CONNECTION_FAILED) X(ERROR_STREAM_CAPTURE_UNSUPPORTED)             \
+                                            X(ERROR_STREAM_CAPTURE_INVALIDATED) X(ERROR_STREAM_CAPTURE_MERGE)          \
+                                                X(ERROR_STREAM_CAPTURE_UNMATCHED) X(ERROR_STREAM_CAPTURE_UNJOINED)     \
+                                                    X(ERROR_STREAM_CAPTURE_ISOLATION) X(ERROR_STREAM_CAPTURE_IMPLICIT) \
+                                                        X(ERROR_CAPTURED_EVENT) X(ERROR_STREAM_CAPTURE_WRONG_THREAD)   \
+                                                            X(ERROR_TIMEOUT) X(ERROR_EXTERNAL_DEVICE) X(ERROR_UNKNOWN)
 
 static const char *error_name(CUresult error) {
     switch (error) {
@@ -246,13 +260,14 @@ static void answer(void **pfn, const struct entry *found, CUdriverProcAddressQue
 static CUresult look_up(const char *symbol, void **pfn, int version, cuuint64_t flags,
                         CUdriverProcAddressQueryResult *status) {
     bool known;
-    if (symbol == NULL || pfn == NULL || (flags & ~(cuuint64_t)3) != 0 || flags == 3) {
+    if (symbol == NULL || pfn == NULL || (flags & ~(cuuint64_t)3) != 0) {
         return CUDA_ERROR_INVALID_VALUE;
     }
     if (version > (int)sim_env_long("SIMCUDA_DRIVER_VERSION", 13000)) {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    if (flags != CU_GET_PROC_ADDRESS_LEGACY_STREAM && sim.strict) {
+    bool strict = sim_env_on("SIMCUDA_STRICT", true); /* asked before cuInit, too */
+    if (flags != CU_GET_PROC_ADDRESS_LEGACY_STREAM && strict) {
         sim_die("%s asked for without the legacy-stream flag", symbol);
     }
     const struct entry *found = best_entry(symbol, version, &known);
@@ -261,8 +276,8 @@ static CUresult look_up(const char *symbol, void **pfn, int version, cuuint64_t 
                known ? CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
         return CUDA_SUCCESS;
     }
-    if (found->function == (void (*)(void))stale && sim_env_on("SIMCUDA_STRICT", true)) {
-        sim_die("%s asked for with version %d: that is the old form of stream memory operations", symbol, version);
+    if (found->function == (void (*)(void))stale && strict) {
+        sim_die("%s asked for with version %d: that form is not simulated", symbol, version);
     }
     answer(pfn, found, status, CU_GET_PROC_ADDRESS_SUCCESS);
     return CUDA_SUCCESS;

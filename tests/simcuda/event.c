@@ -66,8 +66,8 @@ void sim_execute_await(const struct sim_stream *stream, const struct sim_op_even
 }
 
 static struct sim_event *find(CUevent handle, CUresult *rc_out) {
-    struct sim_event *event = sim_object_find((uint64_t)(uintptr_t)handle, SIM_EVENT, CUDA_ERROR_INVALID_HANDLE,
-                                              CUDA_ERROR_INVALID_HANDLE, rc_out);
+    struct sim_event *event =
+        sim_object_find((uint64_t)(uintptr_t)handle, SIM_EVENT, CUDA_ERROR_INVALID_HANDLE, SIM_DEADLY, rc_out);
     if (event != NULL && event->ctx == NULL) {
         *rc_out = CUDA_ERROR_CONTEXT_IS_DESTROYED;
         return NULL;
@@ -115,8 +115,8 @@ SIM_ENTRY cuEventCreate(CUevent *phEvent, unsigned int Flags) {
 
 static CUresult destroy(CUevent handle) {
     CUresult rc;
-    struct sim_event *event = sim_object_find((uint64_t)(uintptr_t)handle, SIM_EVENT, CUDA_ERROR_INVALID_HANDLE,
-                                              CUDA_ERROR_INVALID_HANDLE, &rc);
+    struct sim_event *event =
+        sim_object_find((uint64_t)(uintptr_t)handle, SIM_EVENT, CUDA_ERROR_INVALID_HANDLE, SIM_DEADLY, &rc);
     if (event == NULL) {
         return rc;
     }
@@ -138,6 +138,47 @@ SIM_ENTRY cuEventDestroy_v2(CUevent hEvent) {
     SIM_RUN_RELEASE(cuEventDestroy_v2, destroy(hEvent));
 }
 
+static void new_recording(struct sim_event *event, struct sim_op_event *op) {
+    event->capture = NULL;
+    event->capture_over = false;
+    if (event->shared != NULL) {
+        op->shared = event->shared;
+        op->target = __atomic_add_fetch(&event->shared->label->recorded, 1, __ATOMIC_SEQ_CST);
+        sim_phys_ref(event->shared);
+        return;
+    }
+    sim_record_unref(event->record);
+    event->record = calloc(1, sizeof *event->record);
+    if (event->record == NULL) {
+        sim_die("out of host memory");
+    }
+    event->record->refs = 2;
+    op->record = event->record;
+}
+
+/* What a wait made now waits for. */
+static void last_recording(struct sim_event *event, struct sim_op_event *op) {
+    if (event->shared != NULL) {
+        op->shared = event->shared;
+        op->target = recorded(event);
+        sim_phys_ref(event->shared);
+    } else if (event->record != NULL) {
+        op->record = event->record;
+        event->record->refs++;
+    }
+}
+
+CUresult sim_event_bind(struct sim_op *op) {
+    CUresult rc;
+    struct sim_event *event = find((CUevent)(uintptr_t)op->u.event.handle, &rc);
+    if (event != NULL && op->kind == SIM_OP_RECORD) {
+        new_recording(event, &op->u.event);
+    } else if (event != NULL) {
+        last_recording(event, &op->u.event);
+    }
+    return rc;
+}
+
 static CUresult record(CUevent handle, CUstream stream_handle, unsigned flags) {
     CUresult rc;
     struct sim_event *event = find(handle, &rc);
@@ -151,27 +192,18 @@ static CUresult record(CUevent handle, CUstream stream_handle, unsigned flags) {
     if (stream->ctx != event->ctx) {
         return sim_misuse(CUDA_ERROR_INVALID_HANDLE, "event and stream belong to different contexts");
     }
-    if (stream->capture != NULL && !(flags & CU_EVENT_RECORD_EXTERNAL)) {
-        return sim_capture_record(event, stream);
+    bool external = (flags & CU_EVENT_RECORD_EXTERNAL) != 0;
+    if (external != (stream->capture != NULL)) {
+        return external ? CUDA_ERROR_ILLEGAL_STATE : sim_capture_record(event, stream);
     }
-    event->capture = NULL;
     struct sim_op *op = sim_op_new(SIM_OP_RECORD, 0);
-    if (event->shared != NULL) {
-        op->u.event.shared = event->shared;
-        op->u.event.target = __atomic_add_fetch(&event->shared->label->recorded, 1, __ATOMIC_SEQ_CST);
-        sim_phys_ref(event->shared);
+    if (external) { /* recorded when the graph runs, not now */
+        op->u.event.handle = event->object.handle;
     } else {
-        sim_record_unref(event->record);
-        event->record = calloc(1, sizeof *event->record);
-        if (event->record == NULL) {
-            sim_die("out of host memory");
-        }
-        event->record->refs = 2;
-        op->u.event.record = event->record;
+        new_recording(event, &op->u.event);
     }
     return sim_enqueue(stream, op);
 }
-
 SIM_ENTRY cuEventRecord(CUevent hEvent, CUstream hStream) {
     SIM_RUN(cuEventRecord, record(hEvent, hStream, 0));
 }
@@ -189,6 +221,9 @@ static CUresult query(CUevent handle) {
     if (event->capture != NULL) {
         sim_capture_invalidate(event->capture);
         return CUDA_ERROR_CAPTURED_EVENT;
+    }
+    if (event->capture_over) {
+        return sim_misuse(CUDA_ERROR_INVALID_VALUE, "the event was last recorded in a capture that has ended");
     }
     if (event->ctx->lost != CUDA_SUCCESS) {
         return event->ctx->lost;
@@ -266,23 +301,27 @@ static CUresult stream_wait(CUstream stream_handle, CUevent handle, unsigned fla
     if ((flags & ~1u) != 0) {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    bool done = false;
-    if (!(flags & CU_EVENT_WAIT_EXTERNAL)) {
+    bool external = (flags & CU_EVENT_WAIT_EXTERNAL) != 0, done = false;
+    if (external && stream->capture == NULL) {
+        return CUDA_ERROR_ILLEGAL_STATE;
+    }
+    if (event->capture_over) {
+        if (stream->capture != NULL) {
+            sim_capture_invalidate(stream->capture);
+        }
+        return sim_misuse(CUDA_ERROR_INVALID_VALUE, "the event was last recorded in a capture that has ended");
+    }
+    if (!external) {
         rc = sim_capture_wait(stream, event, &done);
     }
     if (rc != CUDA_SUCCESS || done || (stream->capture == NULL && is_complete(event))) {
         return rc;
     }
     struct sim_op *op = sim_op_new(SIM_OP_AWAIT, 0);
-    if (event->shared != NULL) {
-        op->u.event.shared = event->shared;
-        op->u.event.target = recorded(event);
-        sim_phys_ref(event->shared);
+    if (external) {
+        op->u.event.handle = event->object.handle;
     } else {
-        op->u.event.record = event->record;
-        if (event->record != NULL) {
-            event->record->refs++;
-        }
+        last_recording(event, &op->u.event);
     }
     return sim_enqueue(stream, op);
 }

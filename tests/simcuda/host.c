@@ -6,30 +6,44 @@
  */
 #include "sim.h"
 
-#include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 
-/* Are all pages mapped? mincore fails on holes. */
-static bool is_mapped(uintptr_t start, size_t size) {
-    uintptr_t page = start & ~(uintptr_t)(SIM_PAGE - 1);
-    for (; page < start + size; page += SIM_PAGE) {
-        unsigned char state;
-        if (mincore((void *)page, SIM_PAGE, &state) != 0) {
-            return false;
-        }
+/* What all pages of a range allow, from the kernel's list of mappings: PROT_READ and PROT_WRITE; 0 where there is a
+ * hole. */
+static int protection_of(uintptr_t start, size_t size) {
+    unsigned long long from, to;
+    char rights[5], line[512];
+    int all = PROT_READ | PROT_WRITE;
+    uintptr_t at = start;
+    FILE *maps = fopen("/proc/self/maps", "re");
+    if (maps == NULL) {
+        return all;
     }
-    return true;
+    while (at < start + size && fgets(line, sizeof line, maps) != NULL) {
+        if (sscanf(line, "%llx-%llx %4s", &from, &to, rights) != 3 || to <= at) {
+            continue;
+        }
+        if (from > at) {
+            break;
+        }
+        all &= (rights[0] == 'r' ? PROT_READ : 0) | (rights[1] == 'w' ? PROT_WRITE : 0);
+        at = (uintptr_t)to;
+    }
+    fclose(maps);
+    return at >= start + size ? all : 0;
 }
 
-static bool overlaps(uintptr_t start, size_t size) {
-    for (const struct sim_range *r = sim_ranges; r != NULL; r = r->next) {
+/* A driver's host range that overlaps, or NULL. */
+static struct sim_range *overlapped(uintptr_t start, size_t size) {
+    for (struct sim_range *r = sim_ranges; r != NULL; r = r->next) {
         if ((r->kind == SIM_RANGE_HOST || r->kind == SIM_RANGE_HOST_OWN) && start < r->start + r->size &&
             r->start < start + size) {
-            return true;
+            return r;
         }
     }
-    return false;
+    return NULL;
 }
 
 static CUresult register_range(void *p, size_t bytes, unsigned flags) {
@@ -43,13 +57,15 @@ static CUresult register_range(void *p, size_t bytes, unsigned flags) {
     if (p == NULL || bytes == 0 || (flags & ~known) != 0) {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    if (overlaps((uintptr_t)p, bytes)) {
-        return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+    const struct sim_range *there = overlapped((uintptr_t)p, bytes);
+    if (there != NULL) {
+        return there->kind == SIM_RANGE_HOST ? CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED : CUDA_ERROR_INVALID_VALUE;
     }
-    if (flags & (CU_MEMHOSTREGISTER_READ_ONLY | CU_MEMHOSTREGISTER_IOMEMORY)) {
+    if (flags & CU_MEMHOSTREGISTER_IOMEMORY) {
         return CUDA_ERROR_NOT_SUPPORTED;
     }
-    if (!is_mapped((uintptr_t)p, bytes)) {
+    int needed = flags & CU_MEMHOSTREGISTER_READ_ONLY ? PROT_READ : PROT_READ | PROT_WRITE;
+    if ((protection_of((uintptr_t)p, bytes) & needed) != needed) {
         return CUDA_ERROR_INVALID_VALUE;
     }
     struct sim_range *range = sim_range_add(SIM_RANGE_HOST, (uintptr_t)p, bytes);
@@ -68,7 +84,9 @@ static CUresult unregister(void *p) {
     struct sim_context *current = sim_current(&rc);
     struct sim_range *range = sim_range_exact((uintptr_t)p);
     if (range == NULL || range->kind != SIM_RANGE_HOST) {
-        return current == NULL ? rc : sim_misuse(CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED, "%p is not registered", p);
+        CUresult wrong =
+            overlapped((uintptr_t)p, 1) != NULL ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+        return current == NULL ? rc : sim_misuse(wrong, "%p is not the start of a registration", p);
     }
     if (range->ctx->lost == CUDA_SUCCESS) {
         (void)sim_context_drain(range->ctx);
@@ -117,7 +135,7 @@ static CUresult release(void *p) {
     CUresult rc;
     struct sim_context *current = sim_current(&rc);
     if (p == NULL) {
-        return current == NULL ? rc : CUDA_ERROR_INVALID_VALUE;
+        return rc;
     }
     struct sim_range *range = sim_range_exact((uintptr_t)p);
     if (range == NULL || range->kind != SIM_RANGE_HOST_OWN) {

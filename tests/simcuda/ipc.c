@@ -2,8 +2,8 @@
  * Copyright (c) 2026, the peerwin contributors.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Legacy handles of cuMemAlloc memory. An export shares the whole block the allocation lies in; opened again by the
- * same context it gives the same address and counts.
+ * Legacy handles of cuMemAlloc memory. An export shares the whole block the allocation lies in, and the handle says
+ * where in it; opened again by the same context it gives the same address and counts.
  */
 #include "sim.h"
 
@@ -22,7 +22,7 @@ static CUresult get_handle(CUipcMemHandle *handle_out, CUdeviceptr ptr) {
     if (handle_out == NULL || range == NULL || range->kind != SIM_RANGE_DEVICE || sim.topology.mig) {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    struct sim_ticket ticket = sim_ticket_make(range->phys, range->offset, (uint32_t)(range->size / 512));
+    struct sim_ticket ticket = sim_ticket_make(range->phys, range->offset, range->size);
     ticket.salt = (uint32_t)range->buffer_id;
     memset(handle_out, 0, sizeof *handle_out);
     memcpy(handle_out, &ticket, sizeof ticket);
@@ -41,22 +41,47 @@ size_t sim_legacy_refs(void) {
     return count;
 }
 
-static struct sim_range *opened(const struct sim_context *ctx, uint64_t uid) {
-    for (struct sim_range *r = sim_ranges; r != NULL; r = r->next) {
-        if (r->kind == SIM_RANGE_LEGACY && r->ctx == ctx && r->phys->label->uid == uid) {
-            return r;
-        }
-    }
-    return NULL;
+uint32_t sim_legacy_tag(const struct sim_range *range) {
+    return (uint32_t)(range->offset / 512) + 1;
 }
 
-static CUresult map_block(struct sim_context *ctx, const struct sim_ticket *ticket, struct sim_range **range_out) {
+/* An open allocation of this block: the very one at `offset` if there is, any otherwise. */
+static struct sim_range *opened(const struct sim_context *ctx, uint64_t uid, uint64_t offset) {
+    struct sim_range *any = NULL;
+    for (struct sim_range *r = sim_ranges; r != NULL; r = r->next) {
+        if (r->kind == SIM_RANGE_LEGACY && r->ctx == ctx && r->phys->label->uid == uid) {
+            any = r;
+            if (r->offset == offset) {
+                return r;
+            }
+        }
+    }
+    return any;
+}
+
+/* The last allocation of a block to go takes the mapping with it. */
+void sim_legacy_drop(struct sim_range *range) {
+    struct sim_context *ctx = range->ctx;
+    struct sim_phys *phys = range->phys;
+    uintptr_t start = range->start - range->offset;
+    uint64_t uid = phys->label->uid;
+    sim_phys_opened(phys, sim_legacy_tag(range), -1);
+    sim_range_remove(range);
+    if (opened(ctx, uid, 0) == NULL) {
+        sim_va_unmap(start, phys->bytes);
+        sim_va_give(start, phys->bytes);
+    }
+    sim_phys_unref(phys);
+}
+
+static CUresult map_block(const struct sim_ticket *ticket, struct sim_phys **phys_out, uintptr_t *start_out) {
     struct sim_phys *phys = NULL;
     if (ticket->pid_namespace != sim_pid_namespace()) {
         return CUDA_ERROR_INVALID_VALUE;
     }
     int fd = sim_ticket_redeem(ticket);
-    CUresult rc = sim_phys_import(fd, SIM_SHARE_BLOCK, CUDA_ERROR_INVALID_VALUE, &phys);
+    CUresult invalid = sim_ticket_orphan(ticket) ? CUDA_ERROR_INVALID_HANDLE : CUDA_ERROR_INVALID_VALUE;
+    CUresult rc = sim_phys_import(fd, SIM_SHARE_BLOCK, invalid, &phys);
     if (fd >= 0) {
         close(fd);
     }
@@ -71,13 +96,38 @@ static CUresult map_block(struct sim_context *ctx, const struct sim_ticket *tick
         sim_phys_unref(phys);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    struct sim_range *range = sim_range_add(SIM_RANGE_LEGACY, start, phys->bytes);
+    *phys_out = phys;
+    *start_out = start;
+    return CUDA_SUCCESS;
+}
+
+static CUresult open_allocation(struct sim_context *ctx, const struct sim_ticket *ticket,
+                                struct sim_range **range_out) {
+    struct sim_range *sibling = opened(ctx, ticket->uid, ticket->offset);
+    struct sim_phys *phys = NULL;
+    uintptr_t start = 0;
+    if (sibling != NULL && sibling->offset == ticket->offset) {
+        *range_out = sibling;
+        return CUDA_SUCCESS;
+    }
+    if (sibling != NULL) {
+        phys = sibling->phys;
+        sim_phys_ref(phys);
+        start = sibling->start - sibling->offset;
+    } else {
+        CUresult rc = map_block(ticket, &phys, &start);
+        if (rc != CUDA_SUCCESS) {
+            return rc;
+        }
+    }
+    struct sim_range *range = sim_range_add(SIM_RANGE_LEGACY, start + ticket->offset, ticket->length);
     range->phys = phys;
+    range->offset = ticket->offset;
     range->ctx = ctx;
     range->device = (int)phys->label->device;
     range->buffer_id = ++sim.next_buffer_id;
     range->refs = 0;
-    sim_phys_opened(phys, 0, 1);
+    sim_phys_opened(phys, sim_legacy_tag(range), 1);
     *range_out = range;
     return CUDA_SUCCESS;
 }
@@ -102,13 +152,11 @@ static CUresult open_handle(CUdeviceptr *ptr_out, const CUipcMemHandle *handle, 
     if (sim.topology.mig || !sim_can_access(ctx->device, ticket.device)) {
         return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
     }
-    struct sim_range *range = opened(ctx, ticket.uid);
-    if (range == NULL) {
-        rc = map_block(ctx, &ticket, &range);
-    }
+    struct sim_range *range = NULL;
+    rc = open_allocation(ctx, &ticket, &range);
     if (rc == CUDA_SUCCESS) {
         range->refs++;
-        *ptr_out = range->start + ticket.offset;
+        *ptr_out = range->start;
     }
     return rc;
 }
@@ -120,7 +168,7 @@ SIM_ENTRY cuIpcOpenMemHandle_v2(CUdeviceptr *pdptr, CUipcMemHandle handle, unsig
 static CUresult close_handle(CUdeviceptr ptr) {
     CUresult rc;
     struct sim_context *current = sim_current(&rc);
-    struct sim_range *range = sim_range_at(ptr);
+    struct sim_range *range = sim_range_exact(ptr);
     if (current == NULL && rc == CUDA_ERROR_INVALID_CONTEXT) {
         return sim_misuse(rc, "no current context");
     }

@@ -2,9 +2,9 @@
  * Copyright (c) 2026, the peerwin contributors.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Modules and kernels. Any image is accepted; a function is found by its name among host-compiled kernels
- * (simkernel.h), in the shared object of SIMCUDA_KERNELS or in the program. A function that is loaded by its first
- * launch while something spins is misuse: that is where lazy loading deadlocks on a device.
+ * Modules and kernels. Images are told from garbage, no more; a function is found by its name among host-compiled
+ * kernels (simkernel.h), in the shared object of SIMCUDA_KERNELS or in the program. A function that is loaded by its
+ * first launch while something spins is misuse: that is where lazy loading deadlocks on a device.
  */
 #include "sim.h"
 
@@ -39,7 +39,7 @@ static void on_fault(int signal, siginfo_t *info, void *ucontext) {
     (void)info;
     (void)ucontext;
     if (fault_armed) {
-        siglongjmp(fault_exit, 1);
+        siglongjmp(fault_exit, signal);
     }
     sigaction(signal, signal == SIGSEGV ? &segv_before : &bus_before, NULL);
 }
@@ -81,9 +81,10 @@ CUresult sim_kernel_run(const struct sim_op *op) {
         return CUDA_SUCCESS;
     }
     arm_faults();
-    if (sigsetjmp(fault_exit, 1) != 0) {
+    int fault = sigsetjmp(fault_exit, 1);
+    if (fault != 0) {
         fault_armed = false;
-        return CUDA_ERROR_ILLEGAL_ADDRESS;
+        return fault == SIGBUS ? CUDA_ERROR_MISALIGNED_ADDRESS : CUDA_ERROR_ILLEGAL_ADDRESS;
     }
     fault_armed = true;
     run_blocks(op);
@@ -93,6 +94,17 @@ CUresult sim_kernel_run(const struct sim_op *op) {
 
 /* ---- modules ---- */
 
+/* A fat binary, its wrapper, a cubin or PTX; or the word simcuda, where there is no device compiler. */
+static bool is_image(const char *image) {
+    static const unsigned char fatbin[4] = {0x50, 0xed, 0x55, 0xba}, wrapper[4] = {0xb1, 0x43, 0x62, 0x46};
+    while (*image == '/' || *image == '\n' || *image == ' ') { /* a comment line before the first directive */
+        image = *image == '/' && strchr(image, '\n') != NULL ? strchr(image, '\n') : image;
+        image++;
+    }
+    return memcmp(image, fatbin, 4) == 0 || memcmp(image, wrapper, 4) == 0 || memcmp(image, "\177ELF", 4) == 0 ||
+           strncmp(image, ".version", 8) == 0 || strncmp(image, "simcuda", 7) == 0;
+}
+
 static CUresult load(CUmodule *module_out, const void *image) {
     CUresult rc;
     if (sim_current(&rc) == NULL) {
@@ -100,6 +112,9 @@ static CUresult load(CUmodule *module_out, const void *image) {
     }
     if (module_out == NULL || image == NULL) {
         return CUDA_ERROR_INVALID_VALUE;
+    }
+    if (!is_image(image)) {
+        return CUDA_ERROR_INVALID_IMAGE;
     }
     struct sim_module *module = calloc(1, sizeof *module);
     if (module == NULL) {

@@ -17,6 +17,9 @@ CUresult sim_execute_write(const struct sim_op_word *word) {
     if (mode == SIMCUDA_WRITES_DROP || mode == SIMCUDA_WRITES_DROP_COPIES) {
         return CUDA_SUCCESS;
     }
+    if (word->denied) {
+        return CUDA_ERROR_LAUNCH_FAILED;
+    }
     if (word->wide) {
         __atomic_store_n((uint64_t *)word->address, value, __ATOMIC_SEQ_CST);
     } else {
@@ -51,7 +54,7 @@ CUresult sim_execute_wait(const struct sim_stream *stream, const struct sim_op_w
     return CUDA_SUCCESS;
 }
 
-static CUresult check(const struct sim_stream *stream, const struct sim_op_word *word, bool write) {
+static CUresult check(const struct sim_stream *stream, struct sim_op_word *word, bool write) {
     size_t bytes = word->wide ? 8 : 4;
     const struct sim_range *range = sim_range_at(word->address);
     if (!sim.topology.memops && word->wide) {
@@ -64,27 +67,29 @@ static CUresult check(const struct sim_stream *stream, const struct sim_op_word 
     if (word->address == 0) {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    if (range == NULL || range->freeing || range->kind == SIM_RANGE_MANAGED) {
+    if (range == NULL || range->freeing || range->kind == SIM_RANGE_MANAGED || range->kind == SIM_RANGE_POOL ||
+        range->kind == SIM_RANGE_POOL_IN) {
         return sim_misuse(CUDA_ERROR_INVALID_VALUE, "0x%llx is no memory for stream operations",
                           (unsigned long long)word->address);
     }
-    if (!sim_accessible(stream->ctx->device, word->address, bytes, write)) {
-        return sim_misuse(CUDA_ERROR_INVALID_VALUE, "no %s access to 0x%llx", write ? "write" : "read",
-                          (unsigned long long)word->address);
+    if (!sim_accessible(stream->ctx->device, word->address, bytes, false)) {
+        return sim_misuse(CUDA_ERROR_INVALID_VALUE, "no access to 0x%llx", (unsigned long long)word->address);
+    }
+    if (write && !sim_accessible(stream->ctx->device, word->address, bytes, true)) { /* found by the device only */
+        word->denied = true;
+        return sim_misuse(CUDA_SUCCESS, "no write access to 0x%llx", (unsigned long long)word->address);
     }
     return CUDA_SUCCESS;
 }
 
+/* The second form of writes does without a memory barrier for nobody. */
 static bool flags_known(bool write, unsigned flags) {
-    if (write) {
-        return (flags & ~(unsigned)CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER) == 0;
-    }
-    return (flags & ~(3u | (unsigned)CU_STREAM_WAIT_VALUE_FLUSH)) == 0;
+    return (flags & ~(write ? 0 : 3u | (unsigned)CU_STREAM_WAIT_VALUE_FLUSH)) == 0;
 }
 
 static CUresult checked_op(struct sim_stream *stream, CUdeviceptr address, uint64_t value, unsigned flags, bool wide,
                            bool write, struct sim_op **op_out) {
-    struct sim_op_word word = {address, value, flags, wide, false};
+    struct sim_op_word word = {address, value, flags, wide, false, false};
     if (!flags_known(write, flags)) {
         return CUDA_ERROR_INVALID_VALUE;
     }
@@ -156,7 +161,10 @@ static CUresult batch(CUstream handle, unsigned count, const CUstreamBatchMemOpP
     if (stream == NULL) {
         return rc;
     }
-    if (flags != 0 || count > MAX_BATCH || (count > 0 && params == NULL)) {
+    if (count > 0 && params == NULL) {
+        sim_crash("a batch without operations");
+    }
+    if (flags != 0 || count > MAX_BATCH) {
         return CUDA_ERROR_INVALID_VALUE;
     }
     unsigned made = 0;

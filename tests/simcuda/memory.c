@@ -121,7 +121,7 @@ SIM_ENTRY cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize) {
 
 static void free_device(struct sim_range *range) {
     struct block *block = block_of(range->phys);
-    if (sim_phys_importers(range->phys, 0) > 0) {
+    if (sim_phys_importers(range->phys, sim_legacy_tag(range)) > 0) {
         (void)sim_misuse(CUDA_SUCCESS, "memory is freed while another process has it open");
     }
     sim_range_remove(range);
@@ -136,11 +136,7 @@ CUresult sim_free_range(struct sim_range *range) {
         free_device(range);
         return CUDA_SUCCESS;
     case SIM_RANGE_LEGACY:
-        sim_va_unmap(range->start, range->size);
-        sim_va_give(range->start, range->size);
-        sim_phys_opened(range->phys, 0, -1);
-        sim_phys_unref(range->phys);
-        sim_range_remove(range);
+        sim_legacy_drop(range);
         return CUDA_SUCCESS;
     case SIM_RANGE_POOL:
     case SIM_RANGE_POOL_IN:
@@ -159,7 +155,14 @@ CUresult sim_free_range(struct sim_range *range) {
     }
 }
 
-/* cuMemFree waits for the device, as drivers do. */
+static void drain(struct sim_object *object, void *data) {
+    struct sim_context *ctx = (struct sim_context *)object;
+    if (!ctx->destroyed && ctx->lost == CUDA_SUCCESS && ctx->device == *(const int *)data) {
+        (void)sim_context_drain(ctx);
+    }
+}
+
+/* cuMemFree waits for the device, as drivers do: for the streams of every context of this process. */
 static CUresult release(CUdeviceptr ptr) {
     CUresult rc = CUDA_SUCCESS;
     struct sim_context *current = sim_current(&rc);
@@ -168,7 +171,9 @@ static CUresult release(CUdeviceptr ptr) {
     }
     struct sim_range *range = sim_range_exact(ptr);
     if (range == NULL || range->freeing) {
-        return current == NULL ? rc : sim_misuse(CUDA_ERROR_INVALID_VALUE, "0x%llx is no live allocation", ptr);
+        return current == NULL && rc != CUDA_ERROR_INVALID_CONTEXT
+                   ? rc
+                   : sim_misuse(CUDA_ERROR_INVALID_VALUE, "0x%llx is no live allocation", ptr);
     }
     switch (range->kind) {
     case SIM_RANGE_DEVICE:
@@ -180,10 +185,12 @@ static CUresult release(CUdeviceptr ptr) {
         return sim_misuse(CUDA_ERROR_INVALID_VALUE, "0x%llx did not come from an allocating call", ptr);
     }
     if (current == NULL && rc == CUDA_ERROR_INVALID_CONTEXT) {
-        return sim_misuse(rc, "no current context");
+        rc = sim_misuse(CUDA_SUCCESS, "no current context");
     }
     range->freeing = true;
-    CUresult drained = range->ctx != NULL && range->ctx->lost == CUDA_SUCCESS ? sim_context_drain(range->ctx) : rc;
+    int device = range->device;
+    sim_object_each(SIM_CONTEXT, drain, &device);
+    CUresult drained = range->ctx != NULL ? range->ctx->lost : rc;
     range->freeing = false;
     (void)sim_free_range(range);
     return rc != CUDA_SUCCESS ? rc : drained;

@@ -55,6 +55,9 @@ void *sim_object_find(uint64_t handle, enum sim_kind kind, CUresult missing, CUr
         *rc_out = sim_misuse(missing, "0x%llx is no %s", (unsigned long long)handle, sim_kind_text(kind));
         return NULL;
     }
+    if (objects[index_of(handle)] == NULL && dead == SIM_DEADLY) {
+        sim_crash("%s %zu is used after its end", sim_kind_text(kind), index_of(handle));
+    }
     if (objects[index_of(handle)] == NULL) {
         *rc_out = sim_misuse(dead, "%s %zu is used after its end", sim_kind_text(kind), index_of(handle));
         return NULL;

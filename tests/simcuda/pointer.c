@@ -12,6 +12,11 @@ static bool is_host(const struct sim_range *range) {
     return range->kind == SIM_RANGE_HOST || range->kind == SIM_RANGE_HOST_OWN;
 }
 
+/* Host memory from cuMemCreate. */
+static bool is_vmm_host(const struct sim_range *range) {
+    return range->kind == SIM_RANGE_VMM && range->alloc->host;
+}
+
 static CUcontext context_of(const struct sim_range *range) {
     bool owned = range->kind == SIM_RANGE_DEVICE || range->kind == SIM_RANGE_LEGACY || is_host(range) ||
                  range->kind == SIM_RANGE_MANAGED;
@@ -19,19 +24,52 @@ static CUcontext context_of(const struct sim_range *range) {
 }
 
 static CUmemoryPool pool_of(const struct sim_range *range) {
-    return range->pool == NULL ? NULL : (CUmemoryPool)(uintptr_t)sim_pool_handle(range->pool);
+    return range->pool == NULL ? NULL : (CUmemoryPool)(uintptr_t)range->pool->object.handle;
+}
+
+/* Imported memory says none: it cannot be passed on. */
+static unsigned handle_types(const struct sim_range *range) {
+    bool kind = range->kind == SIM_RANGE_VMM || range->kind == SIM_RANGE_POOL;
+    return kind && !range->phys->imported ? range->phys->label->handle_types : 0;
+}
+
+/* Of VMM memory the range is its reservation, however it is mapped. */
+static void extent(const struct sim_range *range, uintptr_t *start_out, size_t *size_out) {
+    *start_out = range->start;
+    *size_out = range->size;
+    if (range->kind == SIM_RANGE_VMM) {
+        (void)sim_vmm_reservation(range->start, start_out, size_out);
+    }
+}
+
+/* Can the current context's device, or the memory's own without one, touch it? */
+static bool reachable(const struct sim_range *range) {
+    const struct sim_context *ctx = sim_current_or_null();
+    if (ctx == NULL || is_host(range) || range->kind == SIM_RANGE_MANAGED) {
+        return true;
+    }
+    if (range->kind == SIM_RANGE_DEVICE) {
+        return ctx->device == range->device || ctx->peers[range->device];
+    }
+    return sim_accessible(ctx->device, range->start, 1, false);
 }
 
 /* Writes one attribute of a known range in the type the attribute has. */
 static CUresult known(void *data, CUpointer_attribute which, const struct sim_range *range, CUdeviceptr ptr) {
+    uintptr_t start;
+    size_t size;
+    extent(range, &start, &size);
     switch ((int)which) {
     case CU_POINTER_ATTRIBUTE_CONTEXT:
         *(CUcontext *)data = context_of(range);
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
-        *(unsigned *)data = is_host(range) ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
+        *(unsigned *)data = is_host(range) || is_vmm_host(range) ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
+        if (!reachable(range)) {
+            return CUDA_ERROR_INVALID_VALUE;
+        }
         *(CUdeviceptr *)data = ptr;
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_HOST_POINTER:
@@ -53,19 +91,16 @@ static CUresult known(void *data, CUpointer_attribute which, const struct sim_ra
         *(unsigned char *)data = range->kind == SIM_RANGE_DEVICE;
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
-        *(CUdeviceptr *)data = range->start;
+        *(CUdeviceptr *)data = start;
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
-        *(size_t *)data = range->size;
+        *(size_t *)data = size;
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_MAPPED:
         *(unsigned char *)data = 1;
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
-        *(unsigned long long *)data =
-            range->phys != NULL && range->kind != SIM_RANGE_DEVICE && range->kind != SIM_RANGE_LEGACY
-                ? range->phys->label->handle_types
-                : 0;
+        *(unsigned long long *)data = handle_types(range);
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
         *(CUmemoryPool *)data = pool_of(range);

@@ -3,40 +3,17 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Stream-ordered memory. A pool is one sparse memfd; its allocations are pieces of it, accessible from allocation to
- * free. Exporting a pool shares the file, exporting a pointer tells where in it. Freeing happens when the stream gets
- * there.
+ * free. Freeing happens when the stream gets there.
  */
 #include "sim.h"
 
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
-#define POOL_BYTES    ((size_t)4 << 30)
-#define POINTER_MAGIC 0x51c0da9017e5ULL
-
-struct sim_pool {
-    struct sim_object object;
-    struct sim_phys *phys;
-    uintptr_t start;
-    int device;
-    size_t live;
-    bool destroyed, is_default;
-    unsigned char access[SIM_MAX_DEVICES];
-};
-
-struct pointer_data {
-    uint64_t magic, uid, offset, size;
-};
-_Static_assert(sizeof(struct pointer_data) <= sizeof(CUmemPoolPtrExportData), "fits");
+#define POOL_BYTES ((size_t)4 << 30)
 
 static struct sim_pool *default_pools[SIM_MAX_DEVICES]; /* by physical device */
-
-uint64_t sim_pool_handle(const struct sim_pool *pool) {
-    return pool->object.handle;
-}
 
 static void count_pool(struct sim_object *object, void *data) {
     const struct sim_pool *pool = (const struct sim_pool *)object;
@@ -49,7 +26,7 @@ size_t sim_pool_count(void) {
     return count;
 }
 
-static struct sim_pool *find(CUmemoryPool handle, CUresult *rc_out) {
+struct sim_pool *sim_pool_find(CUmemoryPool handle, CUresult *rc_out) {
     struct sim_pool *pool = sim_object_find((uint64_t)(uintptr_t)handle, SIM_POOL, CUDA_ERROR_INVALID_VALUE,
                                             CUDA_ERROR_INVALID_VALUE, rc_out);
     if (pool != NULL && pool->destroyed) {
@@ -59,8 +36,7 @@ static struct sim_pool *find(CUmemoryPool handle, CUresult *rc_out) {
     return pool;
 }
 
-/* Takes the memory; on failure drops it. */
-static CUresult make(struct sim_phys *phys, struct sim_pool **pool_out) {
+CUresult sim_pool_make(struct sim_phys *phys, struct sim_pool **pool_out) {
     uintptr_t start = sim_va_take(phys->bytes, SIM_GRANULE);
     if (start == 0 || !sim_va_map(start, phys->bytes, phys, 0, PROT_NONE)) {
         sim_phys_unref(phys);
@@ -101,15 +77,12 @@ static CUresult create(CUmemoryPool *pool_out, const CUmemPoolProps *props) {
     if (sim_device_check(props->location.id) != CUDA_SUCCESS) {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    if ((props->handleTypes & CU_MEM_HANDLE_TYPE_FABRIC) && !sim.topology.imex) {
-        return CUDA_ERROR_NOT_PERMITTED;
-    }
     struct sim_phys *phys = NULL;
     struct sim_pool *pool = NULL;
     CUresult rc = sim_phys_create(SIM_SHARE_POOL, sim.topology.visible[props->location.id], POOL_BYTES,
                                   (unsigned)props->handleTypes, false, &phys);
     if (rc == CUDA_SUCCESS) {
-        rc = make(phys, &pool);
+        rc = sim_pool_make(phys, &pool);
     }
     if (rc == CUDA_SUCCESS) {
         *pool_out = (CUmemoryPool)(uintptr_t)pool->object.handle;
@@ -123,7 +96,7 @@ SIM_ENTRY cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolProps) {
 
 static CUresult destroy(CUmemoryPool handle) {
     CUresult rc;
-    struct sim_pool *pool = find(handle, &rc);
+    struct sim_pool *pool = sim_pool_find(handle, &rc);
     if (pool == NULL) {
         return rc;
     }
@@ -151,7 +124,7 @@ static CUresult default_pool(int device, struct sim_pool **pool_out) {
         struct sim_phys *phys = NULL;
         CUresult rc = sim_phys_create(SIM_SHARE_POOL, device, POOL_BYTES, 0, false, &phys);
         if (rc == CUDA_SUCCESS) {
-            rc = make(phys, &default_pools[device]);
+            rc = sim_pool_make(phys, &default_pools[device]);
         }
         if (rc != CUDA_SUCCESS) {
             return rc;
@@ -200,19 +173,8 @@ static uintptr_t find_room(const struct sim_pool *pool, size_t bytes) {
     return at + bytes <= pool->start + pool->phys->bytes ? at : 0;
 }
 
-static void protect(struct sim_range *range) {
-    unsigned char best = 0;
-    for (int d = 0; d < SIM_MAX_DEVICES; d++) {
-        best = range->access[d] > best ? range->access[d] : best;
-    }
-    sim_va_protect(range->start, pages(range->size),
-                   best == 3   ? PROT_READ | PROT_WRITE
-                   : best == 1 ? PROT_READ
-                               : PROT_NONE);
-}
-
-static struct sim_range *add_range(struct sim_pool *pool, struct sim_context *ctx, uintptr_t start, size_t bytes,
-                                   enum sim_range_kind kind) {
+struct sim_range *sim_pool_add_range(struct sim_pool *pool, struct sim_context *ctx, uintptr_t start, size_t bytes,
+                                     enum sim_range_kind kind) {
     struct sim_range *range = sim_range_add(kind, start, bytes);
     range->phys = pool->phys;
     range->offset = start - pool->start;
@@ -221,7 +183,7 @@ static struct sim_range *add_range(struct sim_pool *pool, struct sim_context *ct
     range->buffer_id = ++sim.next_buffer_id;
     range->pool = pool;
     memcpy(range->access, pool->access, sizeof range->access);
-    protect(range);
+    sim_apply_access(range, pages(range->size));
     pool->live++;
     return range;
 }
@@ -241,8 +203,15 @@ static CUresult allocate(CUdeviceptr *ptr_out, size_t bytes, struct sim_pool *po
     if (stream == NULL) {
         return rc;
     }
-    if (ptr_out == NULL || bytes == 0 || pool->phys->imported) {
+    if (ptr_out == NULL || pool->phys->imported) {
         return CUDA_ERROR_INVALID_VALUE;
+    }
+    if (bytes == 0) {
+        *ptr_out = 0;
+        return CUDA_SUCCESS;
+    }
+    if ((pool->phys->label->handle_types & CU_MEM_HANDLE_TYPE_FABRIC) && !sim.topology.imex) {
+        (void)sim_misuse(CUDA_SUCCESS, "memory from a fabric pool without an IMEX channel: drivers crash freeing it");
     }
     if (stream->capture != NULL) {
         sim_die("allocation nodes are not simulated");
@@ -256,7 +225,7 @@ static CUresult allocate(CUdeviceptr *ptr_out, size_t bytes, struct sim_pool *po
         sim_used[pool->device] -= pages(bytes);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    struct sim_range *range = add_range(pool, stream->ctx, start, bytes, SIM_RANGE_POOL);
+    struct sim_range *range = sim_pool_add_range(pool, stream->ctx, start, bytes, SIM_RANGE_POOL);
     make_dirty(range);
     *ptr_out = start;
     return CUDA_SUCCESS;
@@ -264,7 +233,7 @@ static CUresult allocate(CUdeviceptr *ptr_out, size_t bytes, struct sim_pool *po
 
 static CUresult allocate_from(CUdeviceptr *ptr_out, size_t bytes, CUmemoryPool handle, CUstream stream) {
     CUresult rc;
-    struct sim_pool *pool = find(handle, &rc);
+    struct sim_pool *pool = sim_pool_find(handle, &rc);
     return pool == NULL ? rc : allocate(ptr_out, bytes, pool, stream);
 }
 
@@ -326,7 +295,7 @@ SIM_ENTRY cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream) {
 
 static CUresult set_access(CUmemoryPool handle, const CUmemAccessDesc *map, size_t count) {
     CUresult rc;
-    struct sim_pool *pool = find(handle, &rc);
+    struct sim_pool *pool = sim_pool_find(handle, &rc);
     if (pool == NULL || (count > 0 && map == NULL)) {
         return pool == NULL ? rc : CUDA_ERROR_INVALID_VALUE;
     }
@@ -344,7 +313,7 @@ static CUresult set_access(CUmemoryPool handle, const CUmemAccessDesc *map, size
     for (struct sim_range *r = sim_ranges; r != NULL; r = r->next) {
         if (r->pool == pool) {
             memcpy(r->access, pool->access, sizeof r->access);
-            protect(r);
+            sim_apply_access(r, pages(r->size));
         }
     }
     return CUDA_SUCCESS;
@@ -352,113 +321,4 @@ static CUresult set_access(CUmemoryPool handle, const CUmemAccessDesc *map, size
 
 SIM_ENTRY cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *map, size_t count) {
     SIM_RUN(cuMemPoolSetAccess, set_access(pool, map, count));
-}
-
-static CUresult export_pool(void *out, CUmemoryPool handle, CUmemAllocationHandleType type, unsigned long long flags) {
-    CUresult rc;
-    const struct sim_pool *pool = find(handle, &rc);
-    if (pool == NULL) {
-        return rc;
-    }
-    if (out == NULL || flags != 0 || pool->phys->imported || type == CU_MEM_HANDLE_TYPE_NONE ||
-        ((unsigned)type & pool->phys->label->handle_types) != (unsigned)type) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-    if (type == CU_MEM_HANDLE_TYPE_FABRIC) {
-        struct sim_ticket ticket = sim_ticket_make(pool->phys, 0, 0);
-        memset(out, 0, sizeof(CUmemFabricHandle));
-        memcpy(out, &ticket, sizeof ticket);
-        sim_ticket_serve();
-        return CUDA_SUCCESS;
-    }
-    int fd = fcntl(pool->phys->fd, F_DUPFD_CLOEXEC, 0);
-    if (fd < 0) {
-        return CUDA_ERROR_OPERATING_SYSTEM;
-    }
-    *(int *)out = fd;
-    return CUDA_SUCCESS;
-}
-
-SIM_ENTRY cuMemPoolExportToShareableHandle(void *handle_out, CUmemoryPool pool, CUmemAllocationHandleType handleType,
-                                           unsigned long long flags) {
-    SIM_RUN(cuMemPoolExportToShareableHandle, export_pool(handle_out, pool, handleType, flags));
-}
-
-static CUresult import_pool(CUmemoryPool *pool_out, void *handle, CUmemAllocationHandleType type,
-                            unsigned long long flags) {
-    struct sim_phys *phys = NULL;
-    struct sim_pool *pool = NULL;
-    struct sim_ticket ticket;
-    CUresult rc;
-    if (pool_out == NULL || flags != 0) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-    if (type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) {
-        rc = sim_phys_import((int)(intptr_t)handle, SIM_SHARE_POOL, CUDA_ERROR_INVALID_VALUE, &phys);
-    } else if (type == CU_MEM_HANDLE_TYPE_FABRIC && sim.topology.imex && handle != NULL) {
-        memcpy(&ticket, handle, sizeof ticket);
-        int fd = sim_ticket_redeem(&ticket);
-        rc = sim_phys_import(fd, SIM_SHARE_POOL, CUDA_ERROR_INVALID_VALUE, &phys);
-        if (fd >= 0) {
-            close(fd);
-        }
-    } else {
-        rc = type == CU_MEM_HANDLE_TYPE_FABRIC ? CUDA_ERROR_NOT_PERMITTED : CUDA_ERROR_INVALID_VALUE;
-    }
-    if (rc == CUDA_SUCCESS) {
-        rc = make(phys, &pool);
-    }
-    if (rc == CUDA_SUCCESS) {
-        *pool_out = (CUmemoryPool)(uintptr_t)pool->object.handle;
-    }
-    return rc;
-}
-
-SIM_ENTRY cuMemPoolImportFromShareableHandle(CUmemoryPool *pool_out, void *handle, CUmemAllocationHandleType handleType,
-                                             unsigned long long flags) {
-    SIM_RUN(cuMemPoolImportFromShareableHandle, import_pool(pool_out, handle, handleType, flags));
-}
-
-static CUresult export_pointer(CUmemPoolPtrExportData *data_out, CUdeviceptr ptr) {
-    const struct sim_range *range = sim_range_at(ptr);
-    if (data_out == NULL || range == NULL || range->kind != SIM_RANGE_POOL || range->freeing ||
-        range->phys->label->handle_types == 0) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-    struct pointer_data data = {POINTER_MAGIC, range->phys->label->uid, range->offset + (ptr - range->start),
-                                range->size - (ptr - range->start)};
-    memset(data_out, 0, sizeof *data_out);
-    memcpy(data_out, &data, sizeof data);
-    return CUDA_SUCCESS;
-}
-
-SIM_ENTRY cuMemPoolExportPointer(CUmemPoolPtrExportData *shareData_out, CUdeviceptr ptr) {
-    SIM_RUN(cuMemPoolExportPointer, export_pointer(shareData_out, ptr));
-}
-
-static CUresult import_pointer(CUdeviceptr *ptr_out, CUmemoryPool handle, const CUmemPoolPtrExportData *share) {
-    CUresult rc;
-    struct pointer_data data;
-    struct sim_pool *pool = find(handle, &rc);
-    struct sim_context *ctx = pool == NULL ? NULL : sim_current(&rc);
-    if (ctx == NULL) {
-        return rc;
-    }
-    if (ptr_out == NULL || share == NULL) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-    memcpy(&data, share, sizeof data);
-    if (!pool->phys->imported || data.magic != POINTER_MAGIC || data.uid != pool->phys->label->uid ||
-        data.offset % SIM_PAGE != 0 || data.offset + data.size > pool->phys->bytes ||
-        sim_range_at(pool->start + data.offset) != NULL) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-    struct sim_range *range = add_range(pool, ctx, pool->start + data.offset, data.size, SIM_RANGE_POOL_IN);
-    sim_phys_opened(pool->phys, (uint32_t)(range->offset / SIM_PAGE) + 1, 1);
-    *ptr_out = range->start;
-    return CUDA_SUCCESS;
-}
-
-SIM_ENTRY cuMemPoolImportPointer(CUdeviceptr *ptr_out, CUmemoryPool pool, CUmemPoolPtrExportData *shareData) {
-    SIM_RUN(cuMemPoolImportPointer, import_pointer(ptr_out, pool, shareData));
 }

@@ -241,6 +241,14 @@ void sim_va_unmap(uintptr_t start, size_t size) {
 
 /* ---- who may touch what ---- */
 
+void sim_apply_access(struct sim_range *range, size_t bytes) {
+    unsigned char best = 0;
+    for (int d = 0; d < SIM_MAX_DEVICES; d++) {
+        best = range->access[d] > best ? range->access[d] : best;
+    }
+    sim_va_protect(range->start, bytes, best == 3 ? PROT_READ | PROT_WRITE : best == 1 ? PROT_READ : PROT_NONE);
+}
+
 static bool range_accessible(const struct sim_range *range, int device, bool write) {
     switch (range->kind) {
     case SIM_RANGE_VMM:

@@ -204,7 +204,7 @@ int sim_phys_importers(const struct sim_phys *phys, uint32_t tag) {
     return count;
 }
 
-struct sim_ticket sim_ticket_make(const struct sim_phys *phys, uint64_t offset, uint32_t length) {
+struct sim_ticket sim_ticket_make(const struct sim_phys *phys, uint64_t offset, uint64_t length) {
     struct sim_ticket ticket;
     memset(&ticket, 0, sizeof ticket);
     ticket.magic = TICKET_MAGIC;
@@ -248,4 +248,9 @@ int sim_ticket_redeem(const struct sim_ticket *ticket) {
         fd = -1;
     }
     return fd;
+}
+
+bool sim_ticket_orphan(const struct sim_ticket *ticket) {
+    return ticket->magic == TICKET_MAGIC && ticket->pid_namespace == sim_pid_namespace() &&
+           kill((pid_t)ticket->pid, 0) != 0 && errno == ESRCH;
 }

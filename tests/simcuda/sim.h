@@ -67,6 +67,9 @@ unsigned sim_call_flags(int call);
 CUresult sim_misuse(CUresult lenient, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void sim_die(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
 
+/* Misuse that a driver does not survive: the process ends in either case. */
+void sim_crash(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
+
 /* ---- objects ---- */
 
 enum sim_kind {
@@ -85,6 +88,8 @@ struct sim_object {
     enum sim_kind kind;
     uint64_t handle;
 };
+/* As `dead` of sim_object_find: a driver crashes here. */
+#define SIM_DEADLY ((CUresult)-1)
 /* Registers an object; its handle never comes again. */
 void sim_object_add(struct sim_object *object, enum sim_kind kind);
 void sim_object_remove(struct sim_object *object);
@@ -104,7 +109,7 @@ struct sim_context {
     int refs;
     unsigned flags;
     CUresult lost;
-    uint64_t peers; /* bit per physical device: access enabled */
+    bool peers[SIM_MAX_DEVICES]; /* by physical device: access enabled */
     struct sim_stream *streams, *legacy;
     struct sim_queue *shared[8]; /* one queue for all streams of a priority */
 };
@@ -145,9 +150,9 @@ struct sim_phys {
 
 /* Enough to find an exporter's memory from another process; fills the opaque handles. */
 struct sim_ticket {
-    uint64_t magic, uid, pid_namespace, offset;
+    uint64_t magic, uid, pid_namespace, offset, length;
     int32_t pid, fd, device;
-    uint32_t length, salt;
+    uint32_t salt;
 };
 CUresult sim_phys_create(enum sim_share_kind kind, int device, size_t bytes, unsigned handle_types, bool dirty,
                          struct sim_phys **phys_out);
@@ -157,9 +162,10 @@ void sim_phys_ref(struct sim_phys *phys);
 void sim_phys_unref(struct sim_phys *phys);
 void sim_phys_opened(struct sim_phys *phys, uint32_t tag, int change); /* this process as importer */
 int sim_phys_importers(const struct sim_phys *phys, uint32_t tag);     /* live ones */
-struct sim_ticket sim_ticket_make(const struct sim_phys *phys, uint64_t offset, uint32_t length);
+struct sim_ticket sim_ticket_make(const struct sim_phys *phys, uint64_t offset, uint64_t length);
 /* A descriptor of the exporter's memory, or -1 if it is gone or cannot be reached from here. */
 int sim_ticket_redeem(const struct sim_ticket *ticket);
+bool sim_ticket_orphan(const struct sim_ticket *ticket); /* the exporter has died */
 /* The same across PID namespaces, through a socket of the exporter (server.c). */
 void sim_ticket_serve(void);
 int sim_ticket_fetch(const struct sim_ticket *ticket);
@@ -171,7 +177,7 @@ bool sim_is_driver_fd(int fd);
 enum sim_range_kind {
     SIM_RANGE_DEVICE,  /* cuMemAlloc */
     SIM_RANGE_VMM,     /* cuMemMap */
-    SIM_RANGE_LEGACY,  /* opened legacy handle: the whole block */
+    SIM_RANGE_LEGACY,  /* allocation behind an opened legacy handle */
     SIM_RANGE_POOL,    /* stream-ordered */
     SIM_RANGE_POOL_IN, /* imported pool pointer */
     SIM_RANGE_MANAGED,
@@ -179,8 +185,24 @@ enum sim_range_kind {
     SIM_RANGE_HOST_OWN, /* allocated by cuMemAllocHost */
 };
 
-struct sim_pool;
-struct sim_alloc;
+struct sim_pool { /* stream-ordered memory: pool.c, and between processes pool_share.c */
+    struct sim_object object;
+    struct sim_phys *phys;
+    uintptr_t start;
+    int device;
+    size_t live;
+    bool destroyed, is_default, exported;
+    unsigned char access[SIM_MAX_DEVICES];
+};
+
+struct sim_alloc { /* what a VMM handle names: vmm.c, and its mappings in vmm_map.c */
+    struct sim_object object;
+    struct sim_phys *phys;
+    int refs; /* handles held by the caller */
+    int maps;
+    bool host; /* in host memory */
+};
+
 struct sim_range {
     struct sim_range *next;
     uintptr_t start;
@@ -217,12 +239,23 @@ int sim_protection_key(void); /* -1: none */
 bool sim_accessible(int device, uintptr_t start, size_t size, bool write);
 CUresult sim_free_range(struct sim_range *range);
 
-size_t sim_vmm_refs(bool imported); /* handles held by the caller */
+/* A released handle stays good while its memory is mapped; strict callers do not rely on it. */
+struct sim_alloc *sim_alloc_find(CUmemGenericAllocationHandle handle, CUresult *rc_out);
+void sim_alloc_drop_if_unused(struct sim_alloc *alloc);
+size_t sim_vmm_refs(bool imported);                                                  /* handles held by the caller */
+bool sim_vmm_reservation(uintptr_t address, uintptr_t *start_out, size_t *size_out); /* the one around it */
 size_t sim_vmm_reservations(void);
 size_t sim_legacy_refs(void);
+void sim_legacy_drop(struct sim_range *range);
+uint32_t sim_legacy_tag(const struct sim_range *range); /* of an allocation, among its block's importers */
 size_t sim_pool_count(void);
 void sim_pool_free_range(struct sim_range *range);
-uint64_t sim_pool_handle(const struct sim_pool *pool);
+struct sim_pool *sim_pool_find(CUmemoryPool handle, CUresult *rc_out);
+CUresult sim_pool_make(struct sim_phys *phys, struct sim_pool **pool_out); /* takes the memory; on failure drops it */
+struct sim_range *sim_pool_add_range(struct sim_pool *pool, struct sim_context *ctx, uintptr_t start, size_t bytes,
+                                     enum sim_range_kind kind);
+
+void sim_apply_access(struct sim_range *range, size_t bytes); /* the widest right of any device, for stream threads */
 
 extern size_t sim_used[SIM_MAX_DEVICES];
 CUresult sim_charge(int device, size_t bytes);
@@ -257,7 +290,8 @@ struct sim_event {
     bool imported;
     struct sim_record *record;
     struct sim_phys *shared;
-    struct sim_graph *capture;
+    struct sim_graph *capture; /* recorded in this capture, and not since */
+    bool capture_over;         /* recorded in a capture that has ended, and not since */
     struct sim_stream *capture_stream;
     size_t capture_at;
 };
@@ -290,12 +324,13 @@ struct sim_op_word {
     uintptr_t address;
     uint64_t value;
     unsigned flags;
-    bool wide, to_peer;
+    bool wide, to_peer, denied;
 };
 struct sim_op_event {
     struct sim_record *record;
     struct sim_phys *shared;
     uint64_t target;
+    uint64_t handle; /* in a graph: the event, looked up at each launch */
 };
 struct sim_op_host {
     CUhostFn fn;
@@ -354,6 +389,10 @@ void sim_execute_record(const struct sim_op_event *event);
 void sim_execute_await(const struct sim_stream *stream, const struct sim_op_event *event);
 uint64_t sim_now_ns(void);
 struct sim_stream *sim_blocking_stream(struct sim_context *ctx);
+struct sim_stream *sim_stream_make(struct sim_context *ctx, unsigned flags, int priority);
+void sim_stream_close(struct sim_stream *stream); /* ends when its work is done */
+/* Gives an external record or wait of a graph the event's state at this launch. */
+CUresult sim_event_bind(struct sim_op *op);
 
 /* ---- the rest ---- */
 
@@ -367,7 +406,8 @@ struct sim_graph {
     uint64_t capture_id;
     bool invalid, capturing;
 };
-CUresult sim_capture_check(void); /* may an unsafe call be made by this thread now? */
+CUresult sim_capture_check(void);                                  /* may an unsafe call be made by this thread now? */
+CUresult sim_capture_check_context(const struct sim_context *ctx); /* may it be waited for as a whole? */
 CUresult sim_capture_add(struct sim_stream *stream, struct sim_op *op);
 void sim_capture_invalidate(struct sim_graph *graph);
 bool sim_capture_legacy_conflict(const struct sim_context *ctx);

@@ -23,6 +23,7 @@
 #define _GNU_SOURCE /* include this header first */
 #endif
 #include <sched.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <time.h>
@@ -127,6 +128,9 @@ static inline void simk_nanosleep(unsigned ns) {
     nanosleep(&nap, NULL);
 }
 #define __nanosleep(ns) simk_nanosleep(ns)
+
+/* Before an access of n bytes at p (4, 8, 16): a device faults where p is not a multiple of n, a processor does not. */
+#define SIMK_ALIGNED(p, n) ((uintptr_t)(p) % (n) == 0 ? (void)0 : (void)raise(SIGBUS))
 
 struct simk_uint4 {
     _Alignas(16) unsigned x;

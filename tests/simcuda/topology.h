@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { SIM_MAX_DEVICES = 64 };
+enum { SIM_MAX_DEVICES = 128 };
 enum sim_link { SIM_LINK_NONE, SIM_LINK_PCIE, SIM_LINK_NVLINK };
 
 struct sim_topology {
