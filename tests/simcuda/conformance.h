@@ -15,6 +15,8 @@
 #include <cuda.h>
 #include <cudaTypedefs.h>
 
+#include "link.h"
+
 #define MIB    ((size_t)1 << 20)
 #define FD     CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
 #define FABRIC CU_MEM_HANDLE_TYPE_FABRIC
@@ -160,14 +162,7 @@ void pointer_facts(const char *name, CUdeviceptr ptr, CUcontext ctx);
 /* Base, offset from it and size, as cuMemGetAddressRange says. */
 void range_fact(const char *name, CUdeviceptr ptr);
 
-/* The other process of a section. Both sides walk in step: what one tells, the other hears. */
-void tell(const void *data, size_t bytes);
-void hear(void *data, size_t bytes);
-void tell_fd(int fd);
-int hear_fd(void);
-void step(void);  /* let the other side run until it calls step itself, and wait for that */
-void hand(void);  /* let the other side go on, without waiting */
-void await(void); /* wait for the other side's hand or step */
+/* Ends the other process of a section at once. */
 void kill_peer(void);
 
 /* An allocation made and mapped the long way; handle still held. */

@@ -71,7 +71,8 @@ static void init_section(int role) {
     result("init_flags", cu.Init(1));
     result("init", cu.Init(0));
     result("init_again", cu.Init(0));
-    fact("error_name_unknown", "%d %s", (int)cu.GetErrorName((CUresult)123456, &text), text == NULL ? "NULL" : text);
+    CUresult rc = cu.GetErrorName((CUresult)123456, &text);
+    fact("error_name_unknown", "%d %s", (int)rc, text == NULL ? "NULL" : text);
 }
 
 static void no_context_section(int role) {

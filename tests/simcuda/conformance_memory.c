@@ -81,6 +81,15 @@ static void alloc_section(int role) {
     result("free_next", cu.MemFree(next));
 }
 
+static CUmemPoolProps pool_props(CUmemAllocationHandleType type) {
+    CUmemPoolProps props;
+    memset(&props, 0, sizeof props);
+    props.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+    props.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    props.handleTypes = type;
+    return props;
+}
+
 static void pool_plain_facts(CUcontext ctx, CUstream stream) {
     CUdeviceptr plain = 0, zero = 1;
     CUmemoryPool fallback = NULL;
@@ -109,15 +118,9 @@ static void pool_plain_facts(CUcontext ctx, CUstream stream) {
 static void pool_create_facts(CUmemPoolProps *props) {
     CUmemoryPool own = NULL;
     int fd = -1;
-    CUmemFabricHandle fabric;
     result("create_none", cu.MemPoolCreate(&own, props));
     result("none_export", cu.MemPoolExportToShareableHandle(&fd, own, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
     result("none_destroy", cu.MemPoolDestroy(own));
-    props->handleTypes = CU_MEM_HANDLE_TYPE_FABRIC;
-    if (result("create_fabric", cu.MemPoolCreate(&own, props)) == CUDA_SUCCESS) {
-        result("fabric_export", cu.MemPoolExportToShareableHandle(&fabric, own, CU_MEM_HANDLE_TYPE_FABRIC, 0));
-        result("fabric_destroy", cu.MemPoolDestroy(own));
-    }
     props->handleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
     props->location.id = 99;
     result("create_bad_device", cu.MemPoolCreate(&own, props));
@@ -136,9 +139,7 @@ static void pool_section(int role) {
     int fd = -1, fabric[16];
     cu.StreamCreate(&stream, CU_STREAM_NON_BLOCKING);
     pool_plain_facts(ctx, stream);
-    memset(&props, 0, sizeof props);
-    props.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
-    props.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    props = pool_props(CU_MEM_HANDLE_TYPE_NONE);
     pool_create_facts(&props);
     result("create_fd", cu.MemPoolCreate(&pool, &props));
     result("alloc", cu.MemAllocFromPoolAsync(&ptr, 3 * MIB, pool, stream));
@@ -165,6 +166,19 @@ static void pool_section(int role) {
     result("destroy_live", cu.MemPoolDestroy(pool));
     result("free_after_destroy", cu.MemFree(ptr));
     result("destroy_null", cu.MemPoolDestroy(NULL));
+}
+
+/* Without an IMEX channel. A section of its own, since a driver may not survive the pool's end. */
+static void pool_fabric_section(int role) {
+    (void)role;
+    start_device();
+    CUmemPoolProps props = pool_props(CU_MEM_HANDLE_TYPE_FABRIC);
+    CUmemoryPool pool = NULL;
+    CUmemFabricHandle fabric;
+    if (result("create", cu.MemPoolCreate(&pool, &props)) == CUDA_SUCCESS) {
+        result("export", cu.MemPoolExportToShareableHandle(&fabric, pool, CU_MEM_HANDLE_TYPE_FABRIC, 0));
+        result("destroy", cu.MemPoolDestroy(pool));
+    }
 }
 
 static void register_facts(char *page, CUcontext ctx) {
@@ -244,6 +258,7 @@ static void pageable_memop_section(int role) {
 
 const struct section memory_sections[] = {{"alloc", alloc_section, 1},
                                           {"pool", pool_section, 1},
+                                          {"pool_fabric", pool_fabric_section, 1},
                                           {"host", host_section, 1},
                                           {"pageable_memop", pageable_memop_section, 1},
                                           {NULL, NULL, 0}};

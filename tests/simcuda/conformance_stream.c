@@ -104,8 +104,11 @@ static void wait_fact(const char *name, CUstream stream, CUdeviceptr flag, uint6
     stuck_value = at;
     cu.MemcpyHtoD(flag, &stuck_value, sizeof stuck_value);
     CUresult rc = cu.StreamWaitValue64(stream, flag, value, how);
-    usleep(30000);
-    CUresult query = cu.StreamQuery(stream);
+    CUresult query = CUDA_ERROR_NOT_READY;
+    for (int i = 0; i < 30 && query == CUDA_ERROR_NOT_READY; i++) {
+        usleep(10000);
+        query = cu.StreamQuery(stream);
+    }
     fact(name, "rc %d passes %d", (int)rc, query == CUDA_SUCCESS);
     if (query == CUDA_ERROR_NOT_READY) { /* awaited + 2^62 satisfies GEQ; the others get what they want */
         uint64_t freeing = how == CU_STREAM_WAIT_VALUE_GEQ   ? value + ((uint64_t)1 << 62)

@@ -54,6 +54,16 @@ static bool reachable(const struct sim_range *range) {
     return sim_accessible(ctx->device, range->start, 1, false);
 }
 
+/* Under which address device and host know it; an error where they do not. */
+static CUresult address(void *data, CUpointer_attribute which, const struct sim_range *range, CUdeviceptr ptr) {
+    bool device = which == CU_POINTER_ATTRIBUTE_DEVICE_POINTER;
+    if (device ? !reachable(range) : !is_host(range) && range->kind != SIM_RANGE_MANAGED) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    *(CUdeviceptr *)data = ptr;
+    return CUDA_SUCCESS;
+}
+
 /* Writes one attribute of a known range in the type the attribute has. */
 static CUresult known(void *data, CUpointer_attribute which, const struct sim_range *range, CUdeviceptr ptr) {
     uintptr_t start;
@@ -67,17 +77,8 @@ static CUresult known(void *data, CUpointer_attribute which, const struct sim_ra
         *(unsigned *)data = is_host(range) || is_vmm_host(range) ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
-        if (!reachable(range)) {
-            return CUDA_ERROR_INVALID_VALUE;
-        }
-        *(CUdeviceptr *)data = ptr;
-        return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_HOST_POINTER:
-        if (!is_host(range) && range->kind != SIM_RANGE_MANAGED) {
-            return CUDA_ERROR_INVALID_VALUE;
-        }
-        *(void **)data = (void *)(uintptr_t)ptr;
-        return CUDA_SUCCESS;
+        return address(data, which, range, ptr);
     case CU_POINTER_ATTRIBUTE_BUFFER_ID:
         *(unsigned long long *)data = range->buffer_id;
         return CUDA_SUCCESS;

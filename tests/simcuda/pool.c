@@ -77,6 +77,9 @@ static CUresult create(CUmemoryPool *pool_out, const CUmemPoolProps *props) {
     if (sim_device_check(props->location.id) != CUDA_SUCCESS) {
         return CUDA_ERROR_INVALID_VALUE;
     }
+    if ((props->handleTypes & CU_MEM_HANDLE_TYPE_FABRIC) && !sim.topology.imex) {
+        (void)sim_misuse(CUDA_SUCCESS, "a fabric pool without an IMEX channel: drivers crash at its end");
+    }
     struct sim_phys *phys = NULL;
     struct sim_pool *pool = NULL;
     CUresult rc = sim_phys_create(SIM_SHARE_POOL, sim.topology.visible[props->location.id], POOL_BYTES,
@@ -102,6 +105,9 @@ static CUresult destroy(CUmemoryPool handle) {
     }
     if (pool->is_default) {
         return CUDA_ERROR_INVALID_VALUE;
+    }
+    if ((pool->phys->label->handle_types & CU_MEM_HANDLE_TYPE_FABRIC) && !sim.topology.imex) {
+        sim_crash("the end of a fabric pool without an IMEX channel");
     }
     size_t held = 0;
     for (const struct sim_range *r = sim_ranges; r != NULL; r = r->next) {
@@ -209,9 +215,6 @@ static CUresult allocate(CUdeviceptr *ptr_out, size_t bytes, struct sim_pool *po
     if (bytes == 0) {
         *ptr_out = 0;
         return CUDA_SUCCESS;
-    }
-    if ((pool->phys->label->handle_types & CU_MEM_HANDLE_TYPE_FABRIC) && !sim.topology.imex) {
-        (void)sim_misuse(CUDA_SUCCESS, "memory from a fabric pool without an IMEX channel: drivers crash freeing it");
     }
     if (stream->capture != NULL) {
         sim_die("allocation nodes are not simulated");
