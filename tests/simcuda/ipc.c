@@ -88,9 +88,6 @@ static CUresult map_block(const struct sim_ticket *ticket, struct sim_phys **phy
     if (rc != CUDA_SUCCESS) {
         return rc;
     }
-    if (phys->label->node != sim.topology.node) {
-        sim_die("a legacy handle of node %d is opened on node %d", (int)phys->label->node, sim.topology.node);
-    }
     uintptr_t start = sim_va_take(phys->bytes, SIM_GRANULE);
     if (start == 0 || !sim_va_map(start, phys->bytes, phys, 0, PROT_READ | PROT_WRITE)) {
         sim_phys_unref(phys);
@@ -148,6 +145,9 @@ static CUresult open_handle(CUdeviceptr *ptr_out, const CUipcMemHandle *handle, 
     }
     if (ticket.device < 0 || ticket.device >= sim.topology.count) {
         return CUDA_ERROR_INVALID_VALUE;
+    }
+    if (!sim_topology_on_node(&sim.topology, ticket.device)) {
+        sim_die("a legacy handle of another node is opened on node %d", sim.topology.node);
     }
     if (sim.topology.mig || !sim_can_access(ctx->device, ticket.device)) {
         return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;

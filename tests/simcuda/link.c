@@ -13,8 +13,7 @@
 #include <sys/socket.h>
 
 static void lost(const char *what) {
-    printf("link: %s\n", what);
-    fflush(stdout);
+    fprintf(stderr, "link: %s\n", what);
     exit(3);
 }
 
