@@ -123,6 +123,9 @@ CUresult sim_enter(const char *symbol) {
         return CUDA_ERROR_NOT_INITIALIZED;
     }
     CUresult rc = sim_inject(call);
+    if (entries[call].flags & CALL_RELEASE) {
+        sim_settle_lost();
+    }
     if (rc == CUDA_SUCCESS && (entries[call].flags & CALL_UNSAFE)) {
         rc = sim_capture_check();
     }
@@ -182,9 +185,10 @@ SIM_ENTRY cuDriverGetVersion(int *driverVersion) {
     X(ERROR_OUT_OF_MEMORY)                                                                                             \
     X(ERROR_NOT_INITIALIZED)                                                                                           \
     X(ERROR_DEINITIALIZED)                                                                                             \
-    X(ERROR_NO_DEVICE) X(ERROR_INVALID_DEVICE) X(ERROR_DEVICE_UNAVAILABLE) X(ERROR_INVALID_IMAGE) X(                   \
-        ERROR_INVALID_CONTEXT) X(ERROR_MAP_FAILED) X(ERROR_UNMAP_FAILED) X(ERROR_ALREADY_MAPPED)                       \
-        X(ERROR_NO_BINARY_FOR_GPU) X(ERROR_PEER_ACCESS_UNSUPPORTED) X(ERROR_INVALID_PTX) X(ERROR_INVALID_SOURCE) X(    \
+    X(ERROR_NO_DEVICE)                                                                                                 \
+    X(ERROR_INVALID_DEVICE) X(ERROR_DEVICE_UNAVAILABLE) X(ERROR_INVALID_IMAGE) X(ERROR_INVALID_CONTEXT) X(             \
+        ERROR_MAP_FAILED) X(ERROR_UNMAP_FAILED) X(ERROR_ALREADY_MAPPED) X(ERROR_NO_BINARY_FOR_GPU)                     \
+        X(ERROR_PEER_ACCESS_UNSUPPORTED) X(ERROR_INVALID_PTX) X(ERROR_INVALID_SOURCE) X(                               \
             ERROR_SHARED_OBJECT_INIT_FAILED) X(ERROR_OPERATING_SYSTEM) X(ERROR_INVALID_HANDLE) X(ERROR_ILLEGAL_STATE)  \
             X(ERROR_NOT_FOUND) X(ERROR_NOT_READY) X(ERROR_ILLEGAL_ADDRESS) X(ERROR_LAUNCH_OUT_OF_RESOURCES)            \
                 X(ERROR_LAUNCH_TIMEOUT) X(ERROR_PEER_ACCESS_ALREADY_ENABLED) X(ERROR_PEER_ACCESS_NOT_ENABLED)          \

@@ -378,6 +378,8 @@ void sim_context_stop(struct sim_context *ctx); /* ends its threads and frees it
 bool sim_stream_idle(const struct sim_stream *stream);
 bool sim_on_stream_thread(void);
 void sim_lose(struct sim_context *ctx, CUresult code);
+/* A lost context starts nothing more; waits until it has also left what it was doing, so that memory can go. */
+void sim_settle_lost(void);
 void sim_record_unref(struct sim_record *record);
 void sim_nap(unsigned *turn); /* between two looks at something another thread or process changes */
 bool sim_stopping(const struct sim_stream *stream); /* its context ends or is lost: waits give up */

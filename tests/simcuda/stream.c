@@ -20,6 +20,7 @@ struct sim_queue {
     struct sim_op *head, *tail;
     bool closing;  /* end when empty */
     bool stopping; /* end now */
+    bool running;  /* an operation, without the lock */
     bool exited;
 };
 
@@ -55,6 +56,23 @@ void sim_lose(struct sim_context *ctx, CUresult code) {
         __atomic_store_n(&ctx->lost, code, __ATOMIC_RELEASE);
     }
     pthread_cond_broadcast(&sim.done);
+}
+
+static void find_running(struct sim_object *object, void *data) {
+    const struct sim_context *ctx = (const struct sim_context *)object;
+    for (const struct sim_stream *s = ctx->lost != CUDA_SUCCESS ? ctx->streams : NULL; s != NULL; s = s->next) {
+        *(bool *)data |= s->queue->running;
+    }
+}
+
+void sim_settle_lost(void) {
+    for (bool running = true; running;) {
+        running = false;
+        sim_object_each(SIM_CONTEXT, find_running, &running);
+        if (running) {
+            pthread_cond_wait(&sim.done, &sim.lock);
+        }
+    }
 }
 
 /* ---- operations ---- */
@@ -143,9 +161,11 @@ static void run_one(struct sim_op *op) { /* locked before and after */
     struct sim_stream *stream = op->stream;
     wait_for_deps(op);
     if (!sim_stopping(stream) || op->kind == SIM_OP_FREE) {
+        stream->queue->running = true;
         pthread_mutex_unlock(&sim.lock);
         CUresult rc = execute(op);
         pthread_mutex_lock(&sim.lock);
+        stream->queue->running = false;
         if (rc != CUDA_SUCCESS) {
             sim_lose(stream->ctx, rc);
         }
