@@ -103,6 +103,7 @@ static void wait_fact(const char *name, CUstream stream, CUdeviceptr flag, uint6
     static uint64_t stuck_value;
     stuck_value = at;
     cu.MemcpyHtoD(flag, &stuck_value, sizeof stuck_value);
+    cu.StreamSynchronize(CU_STREAM_LEGACY);
     CUresult rc = cu.StreamWaitValue64(stream, flag, value, how);
     CUresult query = CUDA_ERROR_NOT_READY;
     for (int i = 0; i < 30 && query == CUDA_ERROR_NOT_READY; i++) {

@@ -4,13 +4,16 @@
  *
  * Copies and fills. Every end of a copy is checked when it is queued: memory that is gone, that nobody was given access
  * to, or that is too short is misuse. Host memory that the driver does not know is pageable and is read and written in
- * stream order, too: whoever touches it before is found by a race detector.
+ * stream order, too: whoever touches it before is found by a race detector. A small upload from it returns when the
+ * driver has the bytes, and the device gets them a little later, as on a device.
  */
 #include "sim.h"
 
 #include <string.h>
+#include <time.h>
 
 enum place { PLACE_ANY, PLACE_HOST, PLACE_DEVICE };
+enum { STAGED_BYTES = 65536, STAGED_NS = 200000 };
 
 static size_t last_byte(const size_t count[3], size_t pitch, size_t slice) {
     return (count[2] - 1) * slice + (count[1] - 1) * pitch + count[0];
@@ -64,6 +67,10 @@ static void move(unsigned char *dst, const unsigned char *src, size_t bytes) {
 /* The memory itself; unlocked, in a stream thread. A row in a dropped copy is still walked. */
 CUresult sim_execute_copy(const struct sim_op_copy *copy) {
     enum simcuda_writes mode = copy->to_peer ? sim_write_mode() : SIMCUDA_WRITES_ARRIVE;
+    if (copy->staged) {
+        struct timespec late = {0, STAGED_NS};
+        nanosleep(&late, NULL);
+    }
     bool drop = mode == SIMCUDA_WRITES_DROP || mode == SIMCUDA_WRITES_DROP_COPIES;
     for (size_t z = 0; z < copy->depth && !drop; z++) {
         for (size_t y = 0; y < copy->height; y++) {
@@ -106,9 +113,13 @@ static CUresult queue_copy(struct sim_stream *stream, const struct sim_op_copy *
     if (rc != CUDA_SUCCESS) {
         return rc;
     }
-    struct sim_op *op = sim_op_new(SIM_OP_COPY, 0);
+    struct sim_op *op = sim_op_new(SIM_OP_COPY, copy->staged ? copy->width : 0);
     op->u.copy = *copy;
     op->u.copy.to_peer = to_peer;
+    if (copy->staged) {
+        memcpy(op->params, (const void *)copy->src, copy->width);
+        op->u.copy.src = (uintptr_t)op->params;
+    }
     return sim_enqueue(stream, op);
 }
 
@@ -120,8 +131,9 @@ static CUresult flat(CUstream handle, uintptr_t dst, enum place dst_place, uintp
         return rc;
     }
     struct sim_op_copy copy = {.dst = dst, .src = src, .width = bytes, .height = 1, .depth = 1};
+    copy.staged = wait && src_place == PLACE_HOST && bytes <= STAGED_BYTES && sim_range_at(src) == NULL;
     rc = queue_copy(stream, &copy, dst_place, src_place);
-    return rc == CUDA_SUCCESS && wait ? sim_stream_drain(stream) : rc;
+    return rc == CUDA_SUCCESS && wait && !copy.staged ? sim_stream_drain(stream) : rc;
 }
 
 SIM_ENTRY cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount) {

@@ -186,24 +186,24 @@ SIM_ENTRY cuDriverGetVersion(int *driverVersion) {
     X(ERROR_NOT_INITIALIZED)                                                                                           \
     X(ERROR_DEINITIALIZED)                                                                                             \
     X(ERROR_NO_DEVICE)                                                                                                 \
-    X(ERROR_INVALID_DEVICE) X(ERROR_DEVICE_UNAVAILABLE) X(ERROR_INVALID_IMAGE) X(ERROR_INVALID_CONTEXT) X(             \
-        ERROR_MAP_FAILED) X(ERROR_UNMAP_FAILED) X(ERROR_ALREADY_MAPPED) X(ERROR_NO_BINARY_FOR_GPU)                     \
-        X(ERROR_PEER_ACCESS_UNSUPPORTED) X(ERROR_INVALID_PTX) X(ERROR_INVALID_SOURCE) X(                               \
-            ERROR_SHARED_OBJECT_INIT_FAILED) X(ERROR_OPERATING_SYSTEM) X(ERROR_INVALID_HANDLE) X(ERROR_ILLEGAL_STATE)  \
-            X(ERROR_NOT_FOUND) X(ERROR_NOT_READY) X(ERROR_ILLEGAL_ADDRESS) X(ERROR_LAUNCH_OUT_OF_RESOURCES)            \
-                X(ERROR_LAUNCH_TIMEOUT) X(ERROR_PEER_ACCESS_ALREADY_ENABLED) X(ERROR_PEER_ACCESS_NOT_ENABLED)          \
-                    X(ERROR_PRIMARY_CONTEXT_ACTIVE) X(ERROR_CONTEXT_IS_DESTROYED) X(ERROR_TOO_MANY_PEERS)              \
-                        X(ERROR_HOST_MEMORY_ALREADY_REGISTERED) X(ERROR_HOST_MEMORY_NOT_REGISTERED)                    \
-                            X(ERROR_HARDWARE_STACK_ERROR) X(ERROR_ILLEGAL_INSTRUCTION) X(ERROR_MISALIGNED_ADDRESS)     \
-                                X(ERROR_INVALID_ADDRESS_SPACE) X(ERROR_INVALID_PC) X(ERROR_LAUNCH_FAILED)              \
-                                    X(ERROR_NOT_PERMITTED) X(ERROR_NOT_SUPPORTED) X(ERROR_SYSTEM_NOT_READY)            \
-                                        X(ERROR_SYSTEM_DRIVER_MISMATCH) X(ERROR_MPS_CONNECTION_FAILED)                 \
-                                            X(ERROR_STREAM_CAPTURE_UNSUPPORTED) X(ERROR_STREAM_CAPTURE_INVALIDATED)    \
-                                                X(ERROR_STREAM_CAPTURE_MERGE) X(ERROR_STREAM_CAPTURE_UNMATCHED)        \
-                                                    X(ERROR_STREAM_CAPTURE_UNJOINED) X(ERROR_STREAM_CAPTURE_ISOLATION) \
-                                                        X(ERROR_STREAM_CAPTURE_IMPLICIT) X(ERROR_CAPTURED_EVENT)       \
-                                                            X(ERROR_STREAM_CAPTURE_WRONG_THREAD) X(ERROR_TIMEOUT)      \
-                                                                X(ERROR_EXTERNAL_DEVICE) X(ERROR_UNKNOWN)
+    X(ERROR_INVALID_DEVICE)                                                                                            \
+    X(ERROR_DEVICE_UNAVAILABLE) X(ERROR_INVALID_IMAGE) X(ERROR_INVALID_CONTEXT) X(ERROR_MAP_FAILED)                    \
+        X(ERROR_UNMAP_FAILED) X(ERROR_ALREADY_MAPPED) X(ERROR_NO_BINARY_FOR_GPU) X(ERROR_PEER_ACCESS_UNSUPPORTED) X(   \
+            ERROR_INVALID_PTX) X(ERROR_INVALID_SOURCE) X(ERROR_SHARED_OBJECT_INIT_FAILED) X(ERROR_OPERATING_SYSTEM)    \
+            X(ERROR_INVALID_HANDLE) X(ERROR_ILLEGAL_STATE) X(ERROR_NOT_FOUND) X(ERROR_NOT_READY) X(                    \
+                ERROR_ILLEGAL_ADDRESS) X(ERROR_LAUNCH_OUT_OF_RESOURCES) X(ERROR_LAUNCH_TIMEOUT)                        \
+                X(ERROR_PEER_ACCESS_ALREADY_ENABLED) X(ERROR_PEER_ACCESS_NOT_ENABLED) X(ERROR_PRIMARY_CONTEXT_ACTIVE)  \
+                    X(ERROR_CONTEXT_IS_DESTROYED) X(ERROR_TOO_MANY_PEERS) X(ERROR_HOST_MEMORY_ALREADY_REGISTERED)      \
+                        X(ERROR_HOST_MEMORY_NOT_REGISTERED) X(ERROR_HARDWARE_STACK_ERROR) X(ERROR_ILLEGAL_INSTRUCTION) \
+                            X(ERROR_MISALIGNED_ADDRESS) X(ERROR_INVALID_ADDRESS_SPACE) X(ERROR_INVALID_PC)             \
+                                X(ERROR_LAUNCH_FAILED) X(ERROR_NOT_PERMITTED) X(ERROR_NOT_SUPPORTED)                   \
+                                    X(ERROR_SYSTEM_NOT_READY) X(ERROR_SYSTEM_DRIVER_MISMATCH)                          \
+                                        X(ERROR_MPS_CONNECTION_FAILED) X(ERROR_STREAM_CAPTURE_UNSUPPORTED)             \
+                                            X(ERROR_STREAM_CAPTURE_INVALIDATED) X(ERROR_STREAM_CAPTURE_MERGE)          \
+                                                X(ERROR_STREAM_CAPTURE_UNMATCHED) X(ERROR_STREAM_CAPTURE_UNJOINED)     \
+                                                    X(ERROR_STREAM_CAPTURE_ISOLATION) X(ERROR_STREAM_CAPTURE_IMPLICIT) \
+                                                        X(ERROR_CAPTURED_EVENT) X(ERROR_STREAM_CAPTURE_WRONG_THREAD)   \
+                                                            X(ERROR_TIMEOUT) X(ERROR_EXTERNAL_DEVICE) X(ERROR_UNKNOWN)
 
 static const char *error_name(CUresult error) {
     switch (error) {

@@ -312,7 +312,7 @@ struct sim_op_copy {
     uintptr_t dst, src;
     size_t width, height, depth;
     size_t dst_pitch, dst_slice, src_pitch, src_slice;
-    bool to_peer;
+    bool to_peer, staged;
 };
 struct sim_op_fill {
     uintptr_t dst;

@@ -111,6 +111,27 @@ static void kernels(void) {
     stop();
 }
 
+/* The driver has the bytes, the device not yet: other streams and other processes must not rely on the return. */
+static void upload_returns_early(void) {
+    CUdeviceptr ptr = 0;
+    int early = 0;
+    start();
+    OK(cuMemAlloc(&ptr, MIB));
+    static unsigned char bytes[MIB];
+    for (int i = 0; i < 50 && !early; i++) {
+        OK(cuMemcpyHtoD(ptr, bytes, 64));
+        early = cuStreamQuery(NULL) == CUDA_ERROR_NOT_READY;
+        bytes[0]++;
+    }
+    CHECK(early);
+    OK(cuStreamSynchronize(NULL));
+    CHECK_EQ(peek(ptr) & 0xff, bytes[0] - 1);
+    OK(cuMemcpyHtoD(ptr, bytes, MIB));
+    OK(cuStreamQuery(NULL)); /* large ones wait */
+    OK(cuMemFree(ptr));
+    stop();
+}
+
 /* Parameters are taken at the launch, and at the capture. */
 static void graph_replays(void) {
     CUmodule module = NULL;
@@ -185,6 +206,7 @@ static const struct simtest tests[] = {
     {"one_queue", one_queue, NULL, "SIMCUDA_ONE_QUEUE=1", NULL, 0, NULL},
     {"destroyed_with_work", destroyed_with_work, NULL, NULL, NULL, 0, NULL},
     {"kernels", kernels, NULL, NULL, NULL, 0, NULL},
+    {"upload_returns_early", upload_returns_early, NULL, NULL, NULL, 0, NULL},
     {"graph_replays", graph_replays, NULL, NULL, NULL, 0, NULL},
     {"graph_replays_in_one_queue", graph_replays, NULL, "SIMCUDA_ONE_QUEUE=1", NULL, 0, NULL},
     {"ping_pong", ping_pong, NULL, NULL, NULL, 0, NULL},
