@@ -5,6 +5,7 @@
  * Sections of one process about stream capture: which calls it suffers, and graphs.
  */
 #define _GNU_SOURCE
+#include <stdio.h>
 #include <string.h>
 
 #include "conformance.h"
@@ -183,8 +184,7 @@ static void one_unsafe(enum unsafe which, CUstreamCaptureMode mode, const char *
     CUresult asked = cu.StreamIsCapturing(w.stream, &status);
     CUgraph graph = NULL;
     CUresult ended = cu.StreamEndCapture(w.stream, &graph);
-    strcpy(name, unsafe_names[which]);
-    strcat(name, suffix);
+    snprintf(name, sizeof name, "%s%s", unsafe_names[which], suffix);
     fact(name, "begin %d call %d state %d %d end %d", (int)began, (int)rc, (int)asked, (int)status, (int)ended);
     cu.GraphDestroy(graph);
 }

@@ -180,7 +180,7 @@ static void vmm_map_wrong_section(int role) {
     result("odd_size", cu.MemMap(w.va, 4096, 0, w.handle, 0));
     result("zero", cu.MemMap(w.va, 0, 0, w.handle, 0));
     result("flags", cu.MemMap(w.va, 4 * MIB, 0, w.handle, 1));
-    result("unreserved", cu.MemMap(w.va + 1024 * 1024 * MIB, 4 * MIB, 0, w.handle, 0));
+    result("unreserved", cu.MemMap(w.va + ((size_t)1 << 40), 4 * MIB, 0, w.handle, 0));
     result("no_handle", cu.MemMap(w.va, 4 * MIB, 0, 0, 0));
     result("access_unmapped", cu.MemSetAccess(w.va, 4 * MIB, &rw, 1));
     get_access_fact("get_access_unmapped", w.va);

@@ -21,6 +21,7 @@
  *   SIMCUDA_STRICT=0        misuse is answered as a driver does, instead of ending the process
  *   SIMCUDA_KERNELS         shared object with the host form of the kernels (simkernel.h)
  *   SIMCUDA_NO_PKEYS=1      device memory stays readable by host code
+ *   SIMCUDA_NO_DEVICE=1     there is a driver and no device
  *   SIMCUDA_FAIL=rank:n:code[:sticky]  simcuda_fail from the environment, for whole programs
  */
 #ifndef SIMCUDA_H

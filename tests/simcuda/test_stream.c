@@ -193,7 +193,7 @@ static void ping_pong(void) {
     }
     OK(cuCtxSynchronize());
     CHECK_EQ(peek(ptr + 1024), 2 * ROUNDS);
-    CHECK_EQ(peek(ptr + 1024 + 99 * 4), 2 * ROUNDS);
+    CHECK_EQ(peek(ptr + 1420), 2 * ROUNDS);
     OK(cuStreamDestroy(side[0]));
     OK(cuStreamDestroy(side[1]));
     OK(cuModuleUnload(module));
