@@ -138,6 +138,121 @@ static void fabric_pool(void) {
     cuMemPoolCreate(&pool, &props);
 }
 
+static CUmemoryPool shared_pool(CUdeviceptr *ptr_out, CUmemPoolPtrExportData *data_out, int *fd_out) {
+    CUmemPoolProps props;
+    CUmemoryPool pool = NULL;
+    memset(&props, 0, sizeof props);
+    props.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+    props.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    props.handleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+    OK(cuMemPoolCreate(&pool, &props));
+    OK(cuMemAllocFromPoolAsync(ptr_out, 4096, pool, NULL));
+    OK(cuCtxSynchronize());
+    OK(cuMemPoolExportToShareableHandle(fd_out, pool, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+    OK(cuMemPoolExportPointer(data_out, *ptr_out));
+    return pool;
+}
+
+static void full_pool(void) {
+    CUdeviceptr ptr = 0;
+    CUmemPoolPtrExportData data;
+    int fd = -1;
+    start();
+    cuMemPoolDestroy(shared_pool(&ptr, &data, &fd));
+}
+
+/* ---- between processes: the case exports and errs, or imports and errs ---- */
+
+struct offer {
+    CUipcMemHandle memory;
+    CUipcEventHandle event;
+    CUmemPoolPtrExportData pointer;
+};
+
+static void opener(void) {
+    struct offer offer;
+    CUdeviceptr ptr = 0, ordered = 0;
+    CUevent event = NULL;
+    CUmemoryPool pool = NULL;
+    start();
+    hear(&offer, sizeof offer);
+    int fd = hear_fd();
+    OK(cuIpcOpenMemHandle(&ptr, offer.memory, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
+    OK(cuIpcOpenEventHandle(&event, offer.event));
+    OK(cuMemPoolImportFromShareableHandle(&pool, (void *)(intptr_t)fd, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+    OK(cuMemPoolImportPointer(&ordered, pool, &offer.pointer));
+    step();
+    (void)peek(ptr);
+}
+
+struct shared {
+    CUdeviceptr ptr, ordered;
+    CUevent event;
+};
+
+static struct shared share(void) {
+    struct shared s = {0, 0, NULL};
+    struct offer offer;
+    int fd = -1;
+    start();
+    OK(cuMemAlloc(&s.ptr, 4096));
+    OK(cuEventCreate(&s.event, CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS));
+    shared_pool(&s.ordered, &offer.pointer, &fd);
+    OK(cuIpcGetMemHandle(&offer.memory, s.ptr));
+    OK(cuIpcGetEventHandle(&offer.event, s.event));
+    tell(&offer, sizeof offer);
+    tell_fd(fd);
+    await();
+    return s;
+}
+
+static void free_open_memory(void) {
+    cuMemFree(share().ptr);
+}
+
+static void free_open_pool_memory(void) {
+    cuMemFree(share().ordered);
+}
+
+static void destroy_open_event(void) {
+    cuEventDestroy(share().event);
+}
+
+static void exporter(void) {
+    share();
+}
+
+static void import_twice(void) {
+    struct offer offer;
+    CUdeviceptr ptr = 0;
+    CUmemoryPool pool = NULL;
+    start();
+    hear(&offer, sizeof offer);
+    OK(cuMemPoolImportFromShareableHandle(&pool, (void *)(intptr_t)hear_fd(), CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+                                          0));
+    OK(cuMemPoolImportPointer(&ptr, pool, &offer.pointer));
+    cuMemPoolImportPointer(&ptr, pool, &offer.pointer);
+}
+
+static void close_too_often(void) {
+    struct offer offer;
+    CUdeviceptr ptr = 0;
+    start();
+    hear(&offer, sizeof offer);
+    OK(cuIpcOpenMemHandle(&ptr, offer.memory, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
+    OK(cuIpcCloseMemHandle(ptr));
+    cuIpcCloseMemHandle(ptr);
+}
+
+static void open_own(void) {
+    CUdeviceptr ptr = 0, again = 0;
+    CUipcMemHandle handle;
+    start();
+    OK(cuMemAlloc(&ptr, 4096));
+    OK(cuIpcGetMemHandle(&handle, ptr));
+    cuIpcOpenMemHandle(&again, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
+}
+
 /* ---- contexts ---- */
 
 static void free_without_context(void) {
@@ -319,38 +434,49 @@ static void host_access(void) {
 #define DIES(function, text)                                                                                           \
     { #function, function, NULL, NULL, NULL, SIGABRT, text }
 
-static const struct simtest tests[] = {DIES(odd_size, "cuMemCreate: size 4096 is no multiple of the granularity"),
-                                       DIES(map_part, "only all of it can be mapped"),
-                                       DIES(map_outside, "the address range is not reserved"),
-                                       DIES(unmap_hole, "has holes"),
-                                       DIES(free_mapped, "with mappings in it"),
-                                       DIES(release_twice, "used after its end"),
-                                       DIES(released_handle, "used after its release"),
-                                       DIES(free_twice, "no live allocation"),
-                                       DIES(use_after_free, "is not mapped"),
-                                       DIES(past_the_end, "past the end of an allocation"),
-                                       DIES(no_access, "has no write access"),
-                                       DIES(read_only, "no write access"),
-                                       DIES(unregister_inner, "not the start of a registration"),
-                                       DIES(fabric_pool, "without an IMEX channel"),
-                                       DIES(free_without_context, "no current context"),
-                                       DIES(context_leftovers, "context ends with 1 allocations"),
-                                       DIES(foreign_event, "different contexts"),
-                                       {"in_child", in_child, NULL, NULL, NULL, 0, "called in a forked child"},
-                                       DIES(dead_stream, "stream 1 is used after its end"),
-                                       DIES(dead_event, "used after its end"),
-                                       DIES(wrong_kind, "is no stream"),
-                                       DIES(odd_word, "not aligned to 8 bytes"),
-                                       DIES(pool_word, "no memory for stream operations"),
-                                       DIES(legacy_stream_in_capture, "while a stream captures"),
-                                       DIES(captured_event_after, "a capture that has ended"),
-                                       DIES(driver_in_host_function, "called from a host function"),
-                                       DIES(old_form, "that form is not simulated"),
-                                       DIES(per_thread_form, "without the legacy-stream flag"),
-                                       {"misaligned_kernel", misaligned_kernel, NULL, NULL, NULL, SIGBUS, NULL},
-                                       DIES(lazy_loading, "loaded by its first launch while something spins"),
-                                       {"host_access", host_access, NULL, NULL, NULL, 0, NULL},
-                                       {NULL, NULL, NULL, NULL, NULL, 0, NULL}};
+#define DIES_WITH(function, peer, text)                                                                                \
+    { #function, function, peer, NULL, NULL, SIGABRT, text }
+
+static const struct simtest tests[] = {
+    DIES(odd_size, "cuMemCreate: size 4096 is no multiple of the granularity"),
+    DIES(map_part, "only all of it can be mapped"),
+    DIES(map_outside, "the address range is not reserved"),
+    DIES(unmap_hole, "has holes"),
+    DIES(free_mapped, "with mappings in it"),
+    DIES(release_twice, "used after its end"),
+    DIES(released_handle, "used after its release"),
+    DIES(free_twice, "no live allocation"),
+    DIES(use_after_free, "is not mapped"),
+    DIES(past_the_end, "past the end of an allocation"),
+    DIES(no_access, "has no write access"),
+    DIES(read_only, "no write access"),
+    DIES(unregister_inner, "not the start of a registration"),
+    DIES(fabric_pool, "without an IMEX channel"),
+    DIES(full_pool, "a pool ends with 1 allocations in it"),
+    DIES_WITH(free_open_memory, opener, "cuMemFree: memory is freed while another process has it open"),
+    DIES_WITH(free_open_pool_memory, opener, "pool memory is freed while another process has it open"),
+    DIES_WITH(destroy_open_event, opener, "an event is destroyed while another process has it open"),
+    DIES_WITH(import_twice, exporter, "imported twice"),
+    DIES_WITH(close_too_often, exporter, "was not opened"),
+    DIES(open_own, "a process opens its own handle"),
+    DIES(free_without_context, "no current context"),
+    DIES(context_leftovers, "context ends with 1 allocations"),
+    DIES(foreign_event, "different contexts"),
+    {"in_child", in_child, NULL, NULL, NULL, 0, "called in a forked child"},
+    DIES(dead_stream, "stream 1 is used after its end"),
+    DIES(dead_event, "used after its end"),
+    DIES(wrong_kind, "is no stream"),
+    DIES(odd_word, "not aligned to 8 bytes"),
+    DIES(pool_word, "no memory for stream operations"),
+    DIES(legacy_stream_in_capture, "while a stream captures"),
+    DIES(captured_event_after, "a capture that has ended"),
+    DIES(driver_in_host_function, "called from a host function"),
+    DIES(old_form, "that form is not simulated"),
+    DIES(per_thread_form, "without the legacy-stream flag"),
+    {"misaligned_kernel", misaligned_kernel, NULL, NULL, NULL, SIGBUS, NULL},
+    DIES(lazy_loading, "loaded by its first launch while something spins"),
+    {"host_access", host_access, NULL, NULL, NULL, 0, NULL},
+    {NULL, NULL, NULL, NULL, NULL, 0, NULL}};
 
 int main(int argc, char **argv) {
     return simtest_main(argc, argv, tests);
