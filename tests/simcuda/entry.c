@@ -179,42 +179,76 @@ SIM_ENTRY cuDriverGetVersion(int *driverVersion) {
     SIM_RUN(cuDriverGetVersion, version(driverVersion));
 }
 
-#define ERROR_NAMES(X)                                                                                                 \
-    X(SUCCESS)                                                                                                         \
-    X(ERROR_INVALID_VALUE)                                                                                             \
-    X(ERROR_OUT_OF_MEMORY)                                                                                             \
-    X(ERROR_NOT_INITIALIZED)                                                                                           \
-    X(ERROR_DEINITIALIZED)                                                                                             \
-    X(ERROR_NO_DEVICE)                                                                                                 \
-    X(ERROR_INVALID_DEVICE)                                                                                            \
-    X(ERROR_DEVICE_UNAVAILABLE) X(ERROR_INVALID_IMAGE) X(ERROR_INVALID_CONTEXT) X(ERROR_MAP_FAILED)                    \
-        X(ERROR_UNMAP_FAILED) X(ERROR_ALREADY_MAPPED) X(ERROR_NO_BINARY_FOR_GPU) X(ERROR_PEER_ACCESS_UNSUPPORTED) X(   \
-            ERROR_INVALID_PTX) X(ERROR_INVALID_SOURCE) X(ERROR_SHARED_OBJECT_INIT_FAILED) X(ERROR_OPERATING_SYSTEM)    \
-            X(ERROR_INVALID_HANDLE) X(ERROR_ILLEGAL_STATE) X(ERROR_NOT_FOUND) X(ERROR_NOT_READY) X(                    \
-                ERROR_ILLEGAL_ADDRESS) X(ERROR_LAUNCH_OUT_OF_RESOURCES) X(ERROR_LAUNCH_TIMEOUT)                        \
-                X(ERROR_PEER_ACCESS_ALREADY_ENABLED) X(ERROR_PEER_ACCESS_NOT_ENABLED) X(ERROR_PRIMARY_CONTEXT_ACTIVE)  \
-                    X(ERROR_CONTEXT_IS_DESTROYED) X(ERROR_TOO_MANY_PEERS) X(ERROR_HOST_MEMORY_ALREADY_REGISTERED)      \
-                        X(ERROR_HOST_MEMORY_NOT_REGISTERED) X(ERROR_HARDWARE_STACK_ERROR) X(ERROR_ILLEGAL_INSTRUCTION) \
-                            X(ERROR_MISALIGNED_ADDRESS) X(ERROR_INVALID_ADDRESS_SPACE) X(ERROR_INVALID_PC)             \
-                                X(ERROR_LAUNCH_FAILED) X(ERROR_NOT_PERMITTED) X(ERROR_NOT_SUPPORTED)                   \
-                                    X(ERROR_SYSTEM_NOT_READY) X(ERROR_SYSTEM_DRIVER_MISMATCH)                          \
-                                        X(ERROR_MPS_CONNECTION_FAILED) X(ERROR_STREAM_CAPTURE_UNSUPPORTED)             \
-                                            X(ERROR_STREAM_CAPTURE_INVALIDATED) X(ERROR_STREAM_CAPTURE_MERGE)          \
-                                                X(ERROR_STREAM_CAPTURE_UNMATCHED) X(ERROR_STREAM_CAPTURE_UNJOINED)     \
-                                                    X(ERROR_STREAM_CAPTURE_ISOLATION) X(ERROR_STREAM_CAPTURE_IMPLICIT) \
-                                                        X(ERROR_CAPTURED_EVENT) X(ERROR_STREAM_CAPTURE_WRONG_THREAD)   \
-                                                            X(ERROR_TIMEOUT) X(ERROR_EXTERNAL_DEVICE) X(ERROR_UNKNOWN)
+#define NAME(name)                                                                                                     \
+    { CUDA_##name, "CUDA_" #name }
+
+static const struct {
+    CUresult code;
+    const char *name;
+} error_names[] = {NAME(SUCCESS),
+                   NAME(ERROR_INVALID_VALUE),
+                   NAME(ERROR_OUT_OF_MEMORY),
+                   NAME(ERROR_NOT_INITIALIZED),
+                   NAME(ERROR_DEINITIALIZED),
+                   NAME(ERROR_NO_DEVICE),
+                   NAME(ERROR_INVALID_DEVICE),
+                   NAME(ERROR_DEVICE_UNAVAILABLE),
+                   NAME(ERROR_INVALID_IMAGE),
+                   NAME(ERROR_INVALID_CONTEXT),
+                   NAME(ERROR_MAP_FAILED),
+                   NAME(ERROR_UNMAP_FAILED),
+                   NAME(ERROR_ALREADY_MAPPED),
+                   NAME(ERROR_NO_BINARY_FOR_GPU),
+                   NAME(ERROR_PEER_ACCESS_UNSUPPORTED),
+                   NAME(ERROR_INVALID_PTX),
+                   NAME(ERROR_INVALID_SOURCE),
+                   NAME(ERROR_SHARED_OBJECT_INIT_FAILED),
+                   NAME(ERROR_OPERATING_SYSTEM),
+                   NAME(ERROR_INVALID_HANDLE),
+                   NAME(ERROR_ILLEGAL_STATE),
+                   NAME(ERROR_NOT_FOUND),
+                   NAME(ERROR_NOT_READY),
+                   NAME(ERROR_ILLEGAL_ADDRESS),
+                   NAME(ERROR_LAUNCH_OUT_OF_RESOURCES),
+                   NAME(ERROR_LAUNCH_TIMEOUT),
+                   NAME(ERROR_PEER_ACCESS_ALREADY_ENABLED),
+                   NAME(ERROR_PEER_ACCESS_NOT_ENABLED),
+                   NAME(ERROR_PRIMARY_CONTEXT_ACTIVE),
+                   NAME(ERROR_CONTEXT_IS_DESTROYED),
+                   NAME(ERROR_TOO_MANY_PEERS),
+                   NAME(ERROR_HOST_MEMORY_ALREADY_REGISTERED),
+                   NAME(ERROR_HOST_MEMORY_NOT_REGISTERED),
+                   NAME(ERROR_HARDWARE_STACK_ERROR),
+                   NAME(ERROR_ILLEGAL_INSTRUCTION),
+                   NAME(ERROR_MISALIGNED_ADDRESS),
+                   NAME(ERROR_INVALID_ADDRESS_SPACE),
+                   NAME(ERROR_INVALID_PC),
+                   NAME(ERROR_LAUNCH_FAILED),
+                   NAME(ERROR_NOT_PERMITTED),
+                   NAME(ERROR_NOT_SUPPORTED),
+                   NAME(ERROR_SYSTEM_NOT_READY),
+                   NAME(ERROR_SYSTEM_DRIVER_MISMATCH),
+                   NAME(ERROR_MPS_CONNECTION_FAILED),
+                   NAME(ERROR_STREAM_CAPTURE_UNSUPPORTED),
+                   NAME(ERROR_STREAM_CAPTURE_INVALIDATED),
+                   NAME(ERROR_STREAM_CAPTURE_MERGE),
+                   NAME(ERROR_STREAM_CAPTURE_UNMATCHED),
+                   NAME(ERROR_STREAM_CAPTURE_UNJOINED),
+                   NAME(ERROR_STREAM_CAPTURE_ISOLATION),
+                   NAME(ERROR_STREAM_CAPTURE_IMPLICIT),
+                   NAME(ERROR_CAPTURED_EVENT),
+                   NAME(ERROR_STREAM_CAPTURE_WRONG_THREAD),
+                   NAME(ERROR_TIMEOUT),
+                   NAME(ERROR_EXTERNAL_DEVICE),
+                   NAME(ERROR_UNKNOWN)};
 
 static const char *error_name(CUresult error) {
-    switch (error) {
-#define ERROR_CASE(name)                                                                                               \
-    case CUDA_##name:                                                                                                  \
-        return "CUDA_" #name;
-        ERROR_NAMES(ERROR_CASE)
-#undef ERROR_CASE
-    default:
-        return NULL;
+    for (size_t i = 0; i < sizeof error_names / sizeof error_names[0]; i++) {
+        if (error_names[i].code == error) {
+            return error_names[i].name;
+        }
     }
+    return NULL;
 }
 
 SIM_ENTRY cuGetErrorName(CUresult error, const char **pStr) {
