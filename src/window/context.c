@@ -186,6 +186,8 @@ peerwin_status peerwin_abort(peerwin_ctx *ctx) {
     peerwin_status status = pw_ctx_check_process(ctx, call);
     if (status != PEERWIN_OK)
         return status;
+    atomic_fetch_add(&ctx->aborting, 1);
     pw_ctx_break(ctx, pw_cause_make(PEERWIN_ERR_ABORTED, ctx->rank));
+    atomic_fetch_sub(&ctx->aborting, 1); /* nothing after this: the context may be gone */
     return PEERWIN_OK;
 }

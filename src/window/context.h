@@ -53,6 +53,8 @@ struct peerwin_ctx {
     pw_gate gate; /* one thread at a time */
     char *pad;    /* my own */
 
+    _Atomic uint32_t aborting; /* threads in peerwin_abort, which pass the gate by */
+
     uint32_t alive; /* 1; a forked child finds this struct wiped */
     int wiped;      /* ... if the kernel does that; else the pid tells */
     pid_t pid;

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "window/window.h"
 
+#include <sched.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
@@ -162,6 +163,8 @@ peerwin_status peerwin_finalize(peerwin_ctx *ctx) {
         return status;
     }
     atomic_store_explicit(&pw_pad_control(ctx->pad)->goodbye, 1, memory_order_release);
+    while (atomic_load(&ctx->aborting) != 0)
+        sched_yield(); /* whose abort released the caller may still be telling the others */
     pw_ctx_release(ctx);
     return PEERWIN_OK;
 }
