@@ -1,5 +1,5 @@
-# What `cmake --install` puts where: headers, both libraries, the CMake package and the pkg-config file. The prefix may
-# be moved afterwards; only MPI is named by the place where the build found it.
+# What `cmake --install` puts where: headers, both libraries, tools, manual pages, the CMake package and the pkg-config
+# file. The prefix may be moved afterwards; only MPI is named by the place where the build found it.
 include(CMakePackageConfigHelpers)
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/peerwin)
@@ -10,9 +10,12 @@ install(TARGETS peerwin peerwin_static EXPORT peerwinTargets
   INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(DIRECTORY include/peerwin DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h" PATTERN "*.cuh")
 install(FILES LICENSE README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
-if(TARGET peerwin-bench)
-  install(TARGETS peerwin-bench RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-endif()
+foreach(tool peerwin-info peerwin-bench)
+  if(TARGET ${tool})
+    install(TARGETS ${tool} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  endif()
+endforeach()
+add_subdirectory(man)
 
 install(EXPORT peerwinTargets NAMESPACE peerwin:: DESTINATION ${package_dir})
 configure_package_config_file(cmake/peerwinConfig.cmake.in ${CMAKE_BINARY_DIR}/package/peerwinConfig.cmake

@@ -14,7 +14,7 @@ mv -- "$WORK/first" "$PREFIX"
 for file in include/peerwin/peerwin.h include/peerwin/version.h; do
     cmp "$SOURCE/$file" "$PREFIX/$file" || fail "$file is not installed as it is in the tree"
 done
-for name in libpeerwin.so libpeerwin.a peerwin.pc peerwinConfig.cmake peerwinConfigVersion.cmake; do
+for name in libpeerwin.so libpeerwin.a peerwin.pc peerwinConfig.cmake peerwinConfigVersion.cmake peerwin.7 peerwin_put.3; do
     [ -n "$(find "$PREFIX" -name "$name")" ] || fail "$name is not installed"
 done
 if grep -rIlF -e "$SOURCE" -e "$WORK" "$PREFIX"; then
@@ -25,3 +25,11 @@ grep -q 'SONAME.*libpeerwin\.so\.[0-9]' "$WORK/dynamic" || fail "libpeerwin.so h
 if grep -E 'R(UN)?PATH' "$WORK/dynamic" | grep -F -e "$SOURCE" -e "$BUILD"; then
     fail "libpeerwin.so looks for libraries in the build"
 fi
+
+# The tools find the library where they are now, if they were built at all.
+for tool in peerwin-info peerwin-bench; do
+    [ -x "$BUILD/bin/$tool" ] || continue
+    [ -n "$(find "$PREFIX" -name "$tool.1")" ] || fail "$tool has no manual page"
+    "$PREFIX/bin/$tool" --help >"$WORK/help" || fail "the installed $tool does not run"
+    grep -q "$tool" "$WORK/help" || fail "the installed $tool has no help"
+done
