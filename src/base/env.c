@@ -137,6 +137,14 @@ static parse_result parse_socket_dir(const char *text, pw_env *env) {
     return PARSED;
 }
 
+static parse_result parse_cuda_library(const char *text, pw_env *env) {
+    size_t length = strlen(text);
+    if (text[0] != '/' || length >= PW_ENV_LIBRARY)
+        return BAD_VALUE;
+    memcpy(env->cuda_library, text, length + 1);
+    return PARSED;
+}
+
 static parse_result parse_not_yet(const char *text, pw_env *env) {
     (void)text;
     (void)env;
@@ -173,6 +181,9 @@ static const env_row rows[] = {
       "directory, writable by this user only, for sockets between ranks in different network namespaces"},
      PW_ENV_SOCKET_DIR,
      parse_socket_dir},
+    {{"PEERWIN_CUDA_LIBRARY", "an absolute path", "the CUDA driver to load; libcuda.so.1 if not set"},
+     PW_ENV_CUDA_LIBRARY,
+     parse_cuda_library},
 };
 
 enum { ROWS = sizeof rows / sizeof *rows };

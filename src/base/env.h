@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "base/log.h"
 
-enum { PW_ENV_PATH = 96 };
+enum { PW_ENV_PATH = 96, PW_ENV_LIBRARY = 512 };
 
 /* What the environment asks for; `set` has a bit for every variable that was there. */
 typedef struct {
@@ -26,6 +26,7 @@ typedef struct {
     pw_log_level log;
     int node_ranks;
     char socket_dir[PW_ENV_PATH];
+    char cuda_library[PW_ENV_LIBRARY];
 } pw_env;
 
 enum {
@@ -40,7 +41,8 @@ enum {
     PW_ENV_NODE_RANKS = 1 << 8,
     PW_ENV_SOCKET_DIR = 1 << 9,
     PW_ENV_TRACE = 1 << 10,
-    PW_ENV_STATS = 1 << 11
+    PW_ENV_STATS = 1 << 11,
+    PW_ENV_CUDA_LIBRARY = 1 << 12
 };
 
 /* Reads every variable. ARG or UNSUPPORTED with a sentence that names variable, value and the valid values. */

@@ -64,7 +64,7 @@ static CUresult get_name(char *name, int len, CUdevice dev) {
     }
     CUresult rc = sim_device_check(dev);
     if (rc == CUDA_SUCCESS) {
-        snprintf(name, (size_t)len, "Simulated device");
+        snprintf(name, (size_t)len, "Simulated device%s", sim.topology.mig ? " MIG 1g.18gb" : "");
     }
     return rc;
 }

@@ -141,7 +141,7 @@ static void every_variable_has_help(void **state) {
         assert_true(strlen(pw_env_row(count)->values) > 0);
         assert_true(strlen(pw_env_row(count)->help) > 10);
     }
-    assert_int_equal(count, 12);
+    assert_int_equal(count, 13);
     assert_null(pw_env_row(-1));
 }
 

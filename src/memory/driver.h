@@ -1,0 +1,46 @@
+/*
+ * Copyright (c) 2026, the peerwin contributors.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The driver is a table: its entry points, fetched at run time, so that one binary runs with and without a driver, and
+ * tests load another library in its place.
+ *
+ * Each entry is asked for with a version of its own, and not with that of the headers: a driver older than the headers
+ * must do, and too low a version names another function. A line here is all that a further call takes.
+ */
+#ifndef PW_MEMORY_DRIVER_H
+#define PW_MEMORY_DRIVER_H
+
+#include "memory/device.h"
+
+#include <cuda.h>
+#include <cudaTypedefs.h>
+
+/* X(name, version): the type is PFN_<name>_v<version>. */
+#define PW_DRIVER_CALLS(X)                                                                                             \
+    X(cuInit, 2000)                                                                                                    \
+    X(cuDriverGetVersion, 2020)                                                                                        \
+    X(cuGetErrorName, 6000)                                                                                            \
+    X(cuGetErrorString, 6000)                                                                                          \
+    X(cuDeviceGetCount, 2000)                                                                                          \
+    X(cuDeviceGet, 2000)                                                                                               \
+    X(cuDeviceGetName, 2000)                                                                                           \
+    X(cuDeviceGetUuid, 11040)                                                                                          \
+    X(cuDeviceGetPCIBusId, 4010)                                                                                       \
+    X(cuDeviceGetAttribute, 2000)                                                                                      \
+    X(cuDeviceTotalMem, 3020)                                                                                          \
+    X(cuDeviceCanAccessPeer, 4000)
+
+struct pw_driver {
+    int version;
+    int devices;
+#define PW_DRIVER_MEMBER(name, version_) PFN_##name##_v##version_ name;
+    PW_DRIVER_CALLS(PW_DRIVER_MEMBER)
+#undef PW_DRIVER_MEMBER
+};
+
+/* The status for a failed driver call, with its name, code and likely cause in the last error. */
+PEERWIN_MUST_USE peerwin_status pw_fail_cuda(const pw_driver *driver, const pw_site *site, CUresult code,
+                                             const char *call);
+
+#endif
