@@ -48,7 +48,7 @@ static void generalise(char to[REASON_BYTES], const char *from, int number, cons
     const int length = snprintf(wanted, sizeof wanted, "rank %d", number);
     size_t used = 0;
     while (*from != '\0' && used + 1 < REASON_BYTES) {
-        const char after = strncmp(from, wanted, (size_t)length) == 0 ? from[length] : '0';
+        const int after = strncmp(from, wanted, (size_t)length) == 0 ? from[length] : '0';
         if (after >= '0' && after <= '9') {
             to[used++] = *from++;
             continue;
