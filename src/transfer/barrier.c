@@ -12,9 +12,10 @@
  * Sleepers are woken after the polling, not before: then the fence finds the stores done, and only a rank that waits
  * long, or came last, has anybody to wake. The doorbell's rule (pad.c) holds: store, full fence, look for sleepers.
  *
- * A context in which some pair has no direct path uses MPI's barrier. Either is resumed after a time-out.
+ * A context in which some pair has no direct path gathers by MPI. Either is resumed after a time-out.
  */
 #include "transfer/door.h"
+#include "transfer/gather.h"
 #include "transfer/wait.h"
 
 #include <stdio.h>
@@ -103,18 +104,8 @@ static peerwin_status direct_barrier(peerwin_ctx *ctx, const pw_site *site) {
 }
 
 static peerwin_status mpi_barrier(peerwin_ctx *ctx, const pw_site *site) {
-    pw_series *series = &ctx->barrier;
-    if (!series->pending) {
-        atomic_thread_fence(memory_order_seq_cst); /* earlier puts, as in quiet */
-        int code = MPI_Ibarrier(ctx->agree.comm, &series->request);
-        if (code != MPI_SUCCESS)
-            return pw_fail_mpi(site, code, "MPI_Ibarrier");
-    }
-    series->pending = 1;
-    peerwin_status status = pw_ctx_resumable_wait(ctx, &series->request, "MPI_Ibarrier", site);
-    if (status == PEERWIN_OK)
-        series->pending = 0;
-    return status;
+    peerwin_status status = pw_gather_slots(ctx, &ctx->barrier, PW_SHAPE_BARRIER, NULL, 0, site);
+    return status == PEERWIN_OK ? pw_shapes_check(ctx, pw_gathered_slot, PEERWIN_OK, site) : status;
 }
 
 peerwin_status peerwin_barrier(peerwin_ctx *ctx, peerwin_stream stream) {

@@ -13,10 +13,19 @@
  */
 #include "transfer/combine.h"
 #include "transfer/door.h"
+#include "transfer/gather.h"
 #include "transfer/wait.h"
 
 #include <stdio.h>
 #include <string.h>
+
+typedef struct {
+    void *values;
+    int count;
+    peerwin_type type;
+    peerwin_op op;
+    uint64_t shape;
+} request;
 
 /* Must be the same on all ranks; travels with the values. */
 static uint64_t shape_of(int count, peerwin_type type, peerwin_op op) {
@@ -27,7 +36,8 @@ static void contribute(peerwin_ctx *ctx, uint64_t epoch, uint64_t shape, const v
     for (int rank = 0; rank < ctx->size; rank++) {
         pw_reduce_slot *slot = pw_pad_reduce_slot(ctx->peers[rank].pad, &ctx->layout, ctx->rank, epoch);
         slot->shape = shape;
-        memcpy(slot->values, values, bytes);
+        if (bytes > 0)
+            memcpy(slot->values, values, bytes);
         atomic_store_explicit(&slot->epoch, epoch, memory_order_release);
     }
     atomic_thread_fence(memory_order_seq_cst);
@@ -38,13 +48,6 @@ static void contribute(peerwin_ctx *ctx, uint64_t epoch, uint64_t shape, const v
 
 static const pw_reduce_slot *slot_of(const peerwin_ctx *ctx, int rank) {
     return pw_pad_reduce_slot(ctx->pad, &ctx->layout, rank, ctx->reduce.epoch);
-}
-
-static peerwin_status differ(const peerwin_ctx *ctx, int rank, uint64_t zeros, uint64_t theirs, const char *call) {
-    return pw_fail(PEERWIN_ERR_MISMATCH, PW_SITE(call, NULL, ctx->rank, PW_NONE),
-                   "rank 0 combines %u values of type %u by operation %u, rank %d %u values of type %u by operation %u",
-                   (unsigned)(zeros & 0xff), (unsigned)(zeros >> 8 & 0xff), (unsigned)(zeros >> 16 & 0xff), rank,
-                   (unsigned)(theirs & 0xff), (unsigned)(theirs >> 8 & 0xff), (unsigned)(theirs >> 16 & 0xff));
 }
 
 static peerwin_status timed_out(const peerwin_ctx *ctx, const pw_site *site) {
@@ -72,61 +75,35 @@ static peerwin_status collect(peerwin_ctx *ctx, const pw_site *site) {
     return PEERWIN_OK;
 }
 
-static peerwin_status direct_reduce(peerwin_ctx *ctx, void *values, int count, peerwin_type type, peerwin_op op,
-                                    const pw_site *site) {
-    size_t bytes = (size_t)count * pw_type_bytes(type);
+/* Gives this rank's values to everyone, and waits for theirs. */
+static peerwin_status exchange(peerwin_ctx *ctx, const request *mine, size_t bytes, const pw_site *site) {
+    if (!ctx->all_direct)
+        return pw_gather_slots(ctx, &ctx->reduce, mine->shape, mine->values, bytes, site);
     if (!ctx->reduce.pending)
-        contribute(ctx, ++ctx->reduce.epoch, shape_of(count, type, op), values, bytes);
+        contribute(ctx, ++ctx->reduce.epoch, mine->shape, mine->values, bytes);
     ctx->reduce.pending = 1;
     peerwin_status status = collect(ctx, site);
-    if (status != PEERWIN_OK)
-        return status;
-    ctx->reduce.pending = 0;
-    uint64_t shape = slot_of(ctx, 0)->shape;
-    for (int rank = 1; rank < ctx->size; rank++)
-        if (slot_of(ctx, rank)->shape != shape)
-            return differ(ctx, rank, shape, slot_of(ctx, rank)->shape, site->call);
-    memcpy(values, slot_of(ctx, 0)->values, bytes);
-    for (int rank = 1; rank < ctx->size; rank++)
-        pw_combine(values, slot_of(ctx, rank)->values, count, type, op);
-    return PEERWIN_OK;
-}
-
-/* ---- by MPI */
-
-static peerwin_status start_gather(peerwin_ctx *ctx, const void *values, size_t bytes, uint64_t shape,
-                                   const pw_site *site) {
-    pw_series *series = &ctx->reduce;
-    pw_reduce_slot *mine = (pw_reduce_slot *)series->buffer + ctx->size;
-    mine->shape = shape;
-    memcpy(mine->values, values, bytes);
-    int code = MPI_Iallgather(mine, (int)sizeof *mine, MPI_BYTE, series->buffer, (int)sizeof *mine, MPI_BYTE,
-                              ctx->agree.comm, &series->request);
-    if (code != MPI_SUCCESS)
-        return pw_fail_mpi(site, code, "MPI_Iallgather");
-    series->pending = 1;
-    return PEERWIN_OK;
-}
-
-static peerwin_status mpi_reduce(peerwin_ctx *ctx, void *values, int count, peerwin_type type, peerwin_op op,
-                                 const pw_site *site) {
-    pw_series *series = &ctx->reduce;
-    size_t bytes = (size_t)count * pw_type_bytes(type);
-    peerwin_status status = PEERWIN_OK;
-    if (!series->pending)
-        status = start_gather(ctx, values, bytes, shape_of(count, type, op), site);
     if (status == PEERWIN_OK)
-        status = pw_ctx_resumable_wait(ctx, &series->request, "MPI_Iallgather", site);
+        ctx->reduce.pending = 0;
+    return status;
+}
+
+/* A rank whose arguments are refused takes part all the same, so that all hear of it and nobody waits. */
+static peerwin_status reduce(peerwin_ctx *ctx, const request *mine, peerwin_status local, const pw_site *site) {
+    size_t bytes = local == PEERWIN_OK ? (size_t)mine->count * pw_type_bytes(mine->type) : 0;
+    pw_slot_at *slot_at = ctx->all_direct ? slot_of : pw_gathered_slot;
+    if (ctx->reduce.pending && ctx->reduce.shape != mine->shape)
+        return pw_fail(PEERWIN_ERR_STATE, site,
+                       "an all-reduce that timed out must be repeated with the same arguments");
+    ctx->reduce.shape = mine->shape;
+    peerwin_status status = exchange(ctx, mine, bytes, site);
+    if (status == PEERWIN_OK)
+        status = pw_shapes_check(ctx, slot_at, local, site);
     if (status != PEERWIN_OK)
         return status;
-    series->pending = 0;
-    const pw_reduce_slot *all = series->buffer;
+    memcpy(mine->values, slot_at(ctx, 0)->values, bytes);
     for (int rank = 1; rank < ctx->size; rank++)
-        if (all[rank].shape != all[0].shape)
-            return differ(ctx, rank, all[0].shape, all[rank].shape, site->call);
-    memcpy(values, all[0].values, bytes);
-    for (int rank = 1; rank < ctx->size; rank++)
-        pw_combine(values, all[rank].values, count, type, op);
+        pw_combine(mine->values, slot_at(ctx, rank)->values, mine->count, mine->type, mine->op);
     return PEERWIN_OK;
 }
 
@@ -152,12 +129,14 @@ peerwin_status peerwin_allreduce(peerwin_ctx *ctx, void *values, int count, peer
     if (status != PEERWIN_OK)
         return status;
     const pw_site *site = PW_SITE(call, NULL, ctx->rank, PW_NONE);
-    status = check(values, count, type, op, site);
-    if (status == PEERWIN_OK && ctx->barrier.pending)
+    request mine = {.values = values, .count = count, .type = type, .op = op};
+    if (ctx->barrier.pending) {
         status = pw_fail(PEERWIN_ERR_STATE, site, "a barrier that timed out must be repeated first");
-    else if (status == PEERWIN_OK)
-        status = ctx->all_direct ? direct_reduce(ctx, values, count, type, op, site)
-                                 : mpi_reduce(ctx, values, count, type, op, site);
+    } else {
+        peerwin_status local = check(values, count, type, op, site);
+        mine.shape = local == PEERWIN_OK ? shape_of(count, type, op) : PW_SHAPE_REFUSED;
+        status = reduce(ctx, &mine, local, site);
+    }
     pw_ctx_leave(ctx);
     return status;
 }

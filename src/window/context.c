@@ -97,6 +97,15 @@ peerwin_status pw_ctx_gather(peerwin_ctx *ctx, const void *mine, size_t bytes, v
     return judge(ctx, pw_agree_gather(&ctx->agree, mine, bytes, all_out, site));
 }
 
+peerwin_status pw_ctx_not_started(peerwin_ctx *ctx, int code, const char *what, const pw_site *site) {
+    ctx->agree.lost = 1;
+    return judge(ctx, pw_fail_mpi(site, code, what));
+}
+
+peerwin_status pw_ctx_wait(peerwin_ctx *ctx, MPI_Request *request, const char *what, const pw_site *site) {
+    return judge(ctx, pw_agree_wait(&ctx->agree, request, what, site));
+}
+
 peerwin_status pw_ctx_resumable_wait(peerwin_ctx *ctx, MPI_Request *request, const char *what, const pw_site *site) {
     ctx->agree.deadline = pw_deadline(ctx->timeout_ms);
     peerwin_status status = pw_agree_wait(&ctx->agree, request, what, site);

@@ -44,8 +44,7 @@ typedef struct {
 typedef struct {
     uint64_t epoch;
     int pending;
-    MPI_Request request; /* of contexts that reach some rank only by MPI */
-    void *buffer;        /* of that request */
+    uint64_t shape; /* of the pending all-reduce */
 } pw_series;
 
 struct peerwin_ctx {
@@ -82,6 +81,11 @@ struct peerwin_ctx {
     uint32_t next_window;
 
     pw_series barrier, reduce;
+
+    /* Of contexts that reach some rank only by MPI: barriers and all-reduces have a communicator of their own. */
+    MPI_Comm series_comm;
+    MPI_Request series_request;
+    pw_reduce_slot *gathered; /* per rank, and one more: mine, to send; MPI's while the request is open */
 };
 
 /* Comes in even if the context is broken: STATE in a forked child and for a second thread. */
@@ -134,6 +138,13 @@ PEERWIN_MUST_USE peerwin_status pw_ctx_agree_enter(peerwin_ctx *ctx, pw_call cal
                                                    peerwin_status local, const pw_site *site);
 PEERWIN_MUST_USE peerwin_status pw_ctx_gather(peerwin_ctx *ctx, const void *mine, size_t bytes, void **all_out,
                                               const pw_site *site);
+
+/* A collective did not start here, so this rank has lost step with the others: breaks the context. */
+PEERWIN_MUST_USE peerwin_status pw_ctx_not_started(peerwin_ctx *ctx, int code, const char *what, const pw_site *site);
+
+/* Waits for a request of the collective call that is running; the context is broken if that does not end. */
+PEERWIN_MUST_USE peerwin_status pw_ctx_wait(peerwin_ctx *ctx, MPI_Request *request, const char *what,
+                                            const pw_site *site);
 
 /*
  * Waits for a request that the next call may resume: a time-out leaves the context whole. TIMEOUT, or the cause that

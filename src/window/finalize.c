@@ -89,16 +89,13 @@ static void release_mpi(peerwin_ctx *ctx) {
     int broken = ctx->agree.lost || (ctx->pad && pw_ctx_broken(ctx) != 0);
     if (broken)
         ctx->agree.lost = 1;
+    if (!broken && ctx->series_comm != MPI_COMM_NULL && ctx->series_request == MPI_REQUEST_NULL)
+        MPI_Comm_free(&ctx->series_comm);
     if (!broken && ctx->direct_comm != MPI_COMM_NULL && ctx->direct_comm != ctx->node_comm)
         MPI_Comm_free(&ctx->direct_comm);
     if (!broken && ctx->node_comm != MPI_COMM_NULL)
         MPI_Comm_free(&ctx->node_comm);
     pw_agree_destroy(&ctx->agree);
-}
-
-static void release_series(pw_series *series) {
-    if (!series->pending || series->request == MPI_REQUEST_NULL) /* else MPI still owns the buffer */
-        free(series->buffer);
 }
 
 static void release_peers(peerwin_ctx *ctx) {
@@ -120,8 +117,8 @@ void pw_ctx_release(peerwin_ctx *ctx) {
         pw_win_release(ctx->windows);
     if (!finalized)
         release_mpi(ctx);
-    release_series(&ctx->barrier);
-    release_series(&ctx->reduce);
+    if (ctx->series_request == MPI_REQUEST_NULL) /* else MPI still owns the block */
+        free(ctx->gathered);
     release_peers(ctx);
     free(ctx->peers);
     free(ctx->hellos);

@@ -129,17 +129,26 @@ static void settle(peerwin_ctx *ctx, const pw_settings *settings) {
     ctx->flags = settings->options.flags;
     ctx->timeout_ms = settings->options.timeout_ms;
     ctx->layout = pw_pad_layout_of(ctx->size);
-    ctx->barrier.request = MPI_REQUEST_NULL;
-    ctx->reduce.request = MPI_REQUEST_NULL;
-    ctx->node_comm = ctx->direct_comm = MPI_COMM_NULL;
+    ctx->series_request = MPI_REQUEST_NULL;
+    ctx->node_comm = ctx->direct_comm = ctx->series_comm = MPI_COMM_NULL;
     ctx->keyval = MPI_KEYVAL_INVALID;
     ctx->pad_segment.fd = -1;
 }
 
-/* All-reduces by MPI need room; it is taken here, where a failure can be agreed on. */
-static peerwin_status make_reduce_buffer(peerwin_ctx *ctx, const pw_site *site) {
-    ctx->reduce.buffer = calloc((size_t)ctx->size + 1, sizeof(pw_reduce_slot));
-    return ctx->reduce.buffer ? PEERWIN_OK : pw_fail_errno(site, ENOMEM, "calloc");
+/* Barriers and all-reduces by MPI need room; it is taken here, where a failure can be agreed on. */
+static peerwin_status make_series(peerwin_ctx *ctx, const pw_site *site) {
+    MPI_Request request = MPI_REQUEST_NULL;
+    ctx->gathered = calloc((size_t)ctx->size + 1, sizeof *ctx->gathered);
+    peerwin_status status = pw_ctx_agree(ctx, ctx->gathered ? PEERWIN_OK : pw_fail_errno(site, ENOMEM, "calloc"), site);
+    if (status != PEERWIN_OK)
+        return status;
+    int code = MPI_Comm_idup(ctx->agree.comm, &ctx->series_comm, &request);
+    if (code != MPI_SUCCESS) {
+        ctx->series_comm = MPI_COMM_NULL;
+        return pw_ctx_not_started(ctx, code, "MPI_Comm_idup", site);
+    }
+    status = pw_ctx_wait(ctx, &request, "MPI_Comm_idup", site);
+    return status == PEERWIN_OK ? pw_ctx_agree(ctx, status, site) : status;
 }
 
 static void say_ready(const peerwin_ctx *ctx) {
@@ -168,7 +177,7 @@ static peerwin_status bring_up(peerwin_ctx *ctx, const pw_settings *settings) {
     if (status == PEERWIN_OK)
         status = pw_ctx_agree(ctx, pw_lifetime_watch_mpi(ctx, site), site);
     if (status == PEERWIN_OK && !ctx->all_direct)
-        status = pw_ctx_agree(ctx, make_reduce_buffer(ctx, site), site);
+        status = make_series(ctx, site);
     return status;
 }
 
