@@ -157,7 +157,7 @@ static void limits_of_one_rank_are_everyones_status(void) {
     if (test_agree_skip(TEST_SANITIZED, "sanitizers need the address space")) {
         return;
     }
-    for (rlim_t bytes = 0; bytes < (rlim_t)512 << 20; bytes = bytes * 4 + 4096) {
+    for (rlim_t bytes = 0; bytes < (rlim_t)512 << 20; bytes = bytes * 16 + 4096) {
         try_under(RLIMIT_FSIZE, bytes, (size_t)4 << 20);
         try_under(RLIMIT_AS, leaks_address_space_bytes() + bytes, (size_t)4 << 20);
     }
