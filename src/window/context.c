@@ -88,8 +88,6 @@ peerwin_status pw_ctx_agree(peerwin_ctx *ctx, peerwin_status local, const pw_sit
 
 peerwin_status pw_ctx_agree_enter(peerwin_ctx *ctx, pw_call call, uint32_t object, peerwin_status local,
                                   const pw_site *site) {
-    if (ctx->pad)
-        atomic_fetch_add_explicit(&pw_pad_control(ctx->pad)->calls, 1, memory_order_relaxed);
     return judge(ctx, pw_agree_enter(&ctx->agree, call, object, local, site));
 }
 

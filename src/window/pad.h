@@ -23,8 +23,7 @@ typedef struct {
     _Alignas(PW_LINE) _Atomic uint64_t broken;   /* pw_cause; written once, by anyone */
     _Alignas(PW_LINE) _Atomic uint32_t doorbell; /* counts wake-ups; the owner sleeps on it */
     _Atomic uint32_t sleepers;                   /* 1 while the owner sleeps or is about to */
-    _Alignas(PW_LINE) _Atomic uint64_t calls;    /* collective calls that the owner has entered */
-    _Atomic uint32_t goodbye;                    /* the owner has finished with the context */
+    _Alignas(PW_LINE) _Atomic uint32_t goodbye;  /* the owner has finished with the context */
 } pw_control;
 
 typedef struct {
