@@ -27,8 +27,9 @@ int pw_gate_try_shared(pw_gate *gate) {
     uint32_t idle = 0;
     if (atomic_load_explicit(&gate->unbiased, memory_order_acquire) == 0) {
         atomic_store(&gate->owner, 0);
-        /* Registered in init, so it cannot fail. Two threads may both come here; each runs its own. */
-        (void)membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
+        /* Two threads may both come here; each runs its own. Without it (no memory) nothing is known: stay out. */
+        if (membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) != 0)
+            return 0;
         atomic_store_explicit(&gate->unbiased, 1, memory_order_release);
     }
     if (!atomic_compare_exchange_strong_explicit(&gate->busy, &idle, 1, memory_order_acquire, memory_order_relaxed))

@@ -111,6 +111,7 @@ int pw_liveness_lost(pw_liveness *live) {
         if (!goodbye || atomic_load_explicit(goodbye, memory_order_acquire) == 0)
             return rank;
         pw_close(&live->polls[rank].fd);
+        live->pids[rank] = 0; /* may be another process's soon */
     }
     return PW_NONE;
 }
