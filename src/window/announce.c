@@ -6,6 +6,8 @@
  */
 #include "window/announce.h"
 
+#include "window/verify.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -117,9 +119,12 @@ static peerwin_status decode(peerwin_ctx *ctx, const uint8_t *all, pw_assembly *
     for (int rank = 0; rank < ctx->size; rank++) {
         pw_site there = *site;
         there.peer = rank;
-        if (pw_announce_decode(all + (size_t)rank * PW_ANNOUNCE_BYTES, &assembly->records[rank]) != 0)
+        pw_announce *record = &assembly->records[rank];
+        /* Verification writes into what is mapped: it must have the room for that. */
+        if (pw_announce_decode(all + (size_t)rank * PW_ANNOUNCE_BYTES, record) != 0 ||
+            record->mapped < pw_verify_room(record->bytes, ctx->size))
             return pw_fail(PEERWIN_ERR_INTERNAL, &there, "the record received is not a valid announcement");
-        assembly->mapped[rank] = assembly->records[rank].mapped;
+        assembly->mapped[rank] = record->mapped;
     }
     return pw_announce_accept(assembly->records, ctx->size, site);
 }
