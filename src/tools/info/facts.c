@@ -59,7 +59,7 @@ static void add_mpi(facts *f) {
 facts facts_of_build(void) {
     facts f = {.name = "build"};
 #if defined(__clang__)
-    add(&f, "compiler", "clang %s", __clang_version__);
+    add(&f, "compiler", "clang %d.%d.%d", __clang_major__, __clang_minor__, __clang_patchlevel__);
 #else
     add(&f, "compiler", "gcc %s", __VERSION__);
 #endif
