@@ -18,9 +18,6 @@
 #include "transfer/gather.h"
 #include "transfer/wait.h"
 
-#include <stdio.h>
-#include <string.h>
-
 static pw_barrier_line *line_at(const peerwin_ctx *ctx, int rank, uint64_t epoch) {
     return pw_pad_barrier_line(ctx->peers[rank].pad, &ctx->layout, ctx->rank, epoch);
 }
@@ -62,31 +59,6 @@ static void fetch_next_lines(const peerwin_ctx *ctx) {
             pw_expect_store(&line_at(ctx, rank, ctx->barrier.epoch + 1)->epoch);
 }
 
-static peerwin_status timed_out(const peerwin_ctx *ctx, uint64_t epoch, const pw_site *site) {
-    char missing[200] = "";
-    char stopped[200] = "";
-    size_t used = 0;
-    for (int rank = 0; rank < ctx->size && used < sizeof missing - 16; rank++)
-        if (!pw_reached(atomic_load_explicit(line_of(ctx, rank), memory_order_relaxed), epoch))
-            used += (size_t)snprintf(missing + used, sizeof missing - used, " %d", rank);
-    pw_liveness_describe_stopped(&ctx->live, stopped, sizeof stopped);
-    return pw_fail(PEERWIN_ERR_TIMEOUT, site, "not arrived: rank%s%s; call again to go on waiting", missing, stopped);
-}
-
-/* The rest of a barrier that polling did not finish. */
-static peerwin_status await_lines(peerwin_ctx *ctx, const pw_site *site) {
-    pw_waiter waiter = {.ctx = ctx, .spun = 1};
-    for (int rank = 0; rank < ctx->size; rank++) {
-        pw_cause cause = pw_waiter_await(&waiter, line_of(ctx, rank), ctx->barrier.epoch);
-        if (cause == 0)
-            continue;
-        if (pw_cause_status(cause) == PEERWIN_ERR_TIMEOUT && pw_cause_rank(cause) == PW_NONE)
-            return timed_out(ctx, ctx->barrier.epoch, site);
-        return pw_wait_broken(ctx, cause, site);
-    }
-    return PEERWIN_OK;
-}
-
 static peerwin_status direct_barrier(peerwin_ctx *ctx, const pw_site *site) {
     int done = 0;
     if (!ctx->barrier.pending) {
@@ -95,7 +67,7 @@ static peerwin_status direct_barrier(peerwin_ctx *ctx, const pw_site *site) {
         wake_sleepers(ctx);
     }
     ctx->barrier.pending = 1;
-    peerwin_status status = done ? PEERWIN_OK : await_lines(ctx, site);
+    peerwin_status status = done ? PEERWIN_OK : pw_wait_all(ctx, line_of, ctx->barrier.epoch, 1, site);
     if (status != PEERWIN_OK)
         return status;
     ctx->barrier.pending = 0;

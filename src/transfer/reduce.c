@@ -16,7 +16,6 @@
 #include "transfer/gather.h"
 #include "transfer/wait.h"
 
-#include <stdio.h>
 #include <string.h>
 
 typedef struct {
@@ -50,29 +49,8 @@ static const pw_reduce_slot *slot_of(const peerwin_ctx *ctx, int rank) {
     return pw_pad_reduce_slot(ctx->pad, &ctx->layout, rank, ctx->reduce.epoch);
 }
 
-static peerwin_status timed_out(const peerwin_ctx *ctx, const pw_site *site) {
-    char missing[200] = "";
-    char stopped[200] = "";
-    size_t used = 0;
-    for (int rank = 0; rank < ctx->size && used < sizeof missing - 16; rank++)
-        if (atomic_load_explicit(&slot_of(ctx, rank)->epoch, memory_order_relaxed) != ctx->reduce.epoch)
-            used += (size_t)snprintf(missing + used, sizeof missing - used, " %d", rank);
-    pw_liveness_describe_stopped(&ctx->live, stopped, sizeof stopped);
-    return pw_fail(PEERWIN_ERR_TIMEOUT, site, "not arrived: rank%s%s; call again to go on waiting", missing, stopped);
-}
-
-/* Waits for everyone's values. */
-static peerwin_status collect(peerwin_ctx *ctx, const pw_site *site) {
-    pw_waiter waiter = {.ctx = ctx};
-    for (int rank = 0; rank < ctx->size; rank++) {
-        pw_cause cause = pw_waiter_await(&waiter, &slot_of(ctx, rank)->epoch, ctx->reduce.epoch);
-        if (cause == 0)
-            continue;
-        if (pw_cause_status(cause) == PEERWIN_ERR_TIMEOUT && pw_cause_rank(cause) == PW_NONE)
-            return timed_out(ctx, site);
-        return pw_wait_broken(ctx, cause, site);
-    }
-    return PEERWIN_OK;
+static const _Atomic uint64_t *epoch_of(const peerwin_ctx *ctx, int rank) {
+    return &slot_of(ctx, rank)->epoch;
 }
 
 /* Gives this rank's values to everyone, and waits for theirs. */
@@ -82,7 +60,7 @@ static peerwin_status exchange(peerwin_ctx *ctx, const request *mine, size_t byt
     if (!ctx->reduce.pending)
         contribute(ctx, ++ctx->reduce.epoch, mine->shape, mine->values, bytes);
     ctx->reduce.pending = 1;
-    peerwin_status status = collect(ctx, site);
+    peerwin_status status = pw_wait_all(ctx, epoch_of, ctx->reduce.epoch, 0, site);
     if (status == PEERWIN_OK)
         ctx->reduce.pending = 0;
     return status;

@@ -10,6 +10,7 @@
 #include "transfer/wait.h"
 
 #include <sched.h>
+#include <stdio.h>
 
 enum { SLEEP_MS = 10, LOOK_EVERY = 64 };
 
@@ -55,4 +56,30 @@ pw_cause pw_waiter_await(pw_waiter *waiter, const _Atomic uint64_t *word, uint64
 peerwin_status pw_wait_broken(peerwin_ctx *ctx, pw_cause cause, const pw_site *site) {
     pw_ctx_break(ctx, cause);
     return pw_cause_fail(pw_ctx_broken(ctx), &ctx->live, site);
+}
+
+typedef const _Atomic uint64_t *word_of_rank(const peerwin_ctx *ctx, int rank);
+
+static peerwin_status not_arrived(const peerwin_ctx *ctx, word_of_rank *word_of, uint64_t target, const pw_site *site) {
+    char missing[200] = "";
+    char stopped[200] = "";
+    size_t used = 0;
+    for (int rank = 0; rank < ctx->size && used < sizeof missing - 16; rank++)
+        if (!there(word_of(ctx, rank), target))
+            used += (size_t)snprintf(missing + used, sizeof missing - used, " %d", rank);
+    pw_liveness_describe_stopped(&ctx->live, stopped, sizeof stopped);
+    return pw_fail(PEERWIN_ERR_TIMEOUT, site, "not arrived: rank%s%s; call again to go on waiting", missing, stopped);
+}
+
+peerwin_status pw_wait_all(peerwin_ctx *ctx, word_of_rank *word_of, uint64_t target, int spun, const pw_site *site) {
+    pw_waiter waiter = {.ctx = ctx, .spun = spun};
+    for (int rank = 0; rank < ctx->size; rank++) {
+        pw_cause cause = pw_waiter_await(&waiter, word_of(ctx, rank), target);
+        if (cause == 0)
+            continue;
+        if (pw_cause_status(cause) == PEERWIN_ERR_TIMEOUT && pw_cause_rank(cause) == PW_NONE)
+            return not_arrived(ctx, word_of, target, site);
+        return pw_wait_broken(ctx, cause, site);
+    }
+    return PEERWIN_OK;
 }

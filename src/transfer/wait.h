@@ -37,4 +37,13 @@ static inline pw_cause pw_wait_word(peerwin_ctx *ctx, const _Atomic uint64_t *wo
  */
 PEERWIN_MUST_USE peerwin_status pw_wait_broken(peerwin_ctx *ctx, pw_cause cause, const pw_site *site);
 
+/*
+ * Waits until the word of every rank in my own pad has reached `target`, with one deadline for all: OK, TIMEOUT with
+ * the ranks that are missing, or the cause, for which the context is then broken. `spun`: the caller has polled
+ * already.
+ */
+PEERWIN_MUST_USE peerwin_status pw_wait_all(peerwin_ctx *ctx,
+                                            const _Atomic uint64_t *(*word_of)(const peerwin_ctx *ctx, int rank),
+                                            uint64_t target, int spun, const pw_site *site);
+
 #endif
