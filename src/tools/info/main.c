@@ -6,6 +6,7 @@
  * other ranks comes first, so that it is there even if they cannot make a context.
  * Exit status, the same on every rank: 0, 1 if something is not as it should be, 2 if the command line is wrong.
  */
+#include "devices.h"
 #include "environment.h"
 #include "facts.h"
 #include "info.h"
@@ -47,11 +48,13 @@ static void report_here(bool as_json, json *j) {
         facts_write(&build, j);
         facts_write(&machine, j);
         environment_write(j);
+        devices_write(j);
     } else {
         printf("peerwin %d.%d.%d\n", PEERWIN_VERSION_MAJOR, PEERWIN_VERSION_MINOR, PEERWIN_VERSION_PATCH);
         facts_print(&build);
         facts_print(&machine);
         environment_print();
+        devices_print();
     }
     fflush(stdout);
 }
