@@ -11,10 +11,13 @@
  *  - "Collective" means over the communicator given to peerwin_init: every rank calls, in the same order.
  *    A failure of a collective call is collective too: every rank returns the same status, everything the
  *    call did is undone on every rank, and peerwin_last_error() names the rank that failed first.
- *    Only PEERWIN_ERR_TIMEOUT and PEERWIN_ERR_PEER_LOST may differ between ranks in the call in which they
- *    happen; the next call on that object agrees.
- *  - No call waits for ever: the deadline is peerwin_config.timeout_ms, and a dead peer of the same node ends
- *    the wait at once. The one exception is named at peerwin_init.
+ *    Only PEERWIN_ERR_TIMEOUT, PEERWIN_ERR_PEER_LOST and PEERWIN_ERR_ABORTED may differ between ranks in the call
+ *    in which they happen (one rank times out, and the others are told that it did); the next call on that object
+ *    agrees.
+ *  - No call waits for ever: the deadline is peerwin_config.timeout_ms, and a dead peer of the same node and PID
+ *    namespace ends the wait at once. The one exception is named at peerwin_init. A wait looks into MPI now and then,
+ * so that a long message on which another rank depends moves; not under MPI_THREAD_SERIALIZED, and under
+ *    MPI_THREAD_FUNNELED only in the main thread.
  *  - One thread at a time per context; a second one gets PEERWIN_ERR_STATE. Two contexts are independent.
  *    peerwin_check, peerwin_abort, peerwin_strerror, peerwin_last_error and peerwin_version may be called by any
  *    thread at any time.
@@ -177,8 +180,10 @@ static inline void peerwin_config_init(peerwin_config *config_out) {
  * Statuses, the same on every rank: ARG (comm, config; comm itself is checked locally), STATE (MPI not
  * initialized, or finalized already), MISMATCH (other library version or options on another rank; the text shows
  * both), UNSUPPORTED (an option that this build or machine lacks), UNREACHABLE (strict mode, and a pair has no
- * direct path), NO_MEMORY, MPI, SYSTEM; TIMEOUT and PEER_LOST (then no context is made, the communicator's
- * duplicate is given up, and a process that wants to end should call MPI_Abort).
+ * direct path), PERMISSION (a system call that the machine or container forbids, or PEERWIN_SOCKET_DIR is open to
+ * others), NO_MEMORY, MPI, SYSTEM, INTERNAL (a mapping that does not carry what was written); TIMEOUT, PEER_LOST and
+ * ABORTED (then no context is made, the communicator's duplicate is given up, and a process that wants to end should
+ * call MPI_Abort).
  */
 PEERWIN_API PEERWIN_MUST_USE peerwin_status peerwin_init(MPI_Comm comm, const peerwin_config *config,
                                                          peerwin_ctx **ctx_out);
@@ -196,8 +201,9 @@ PEERWIN_API PEERWIN_MUST_USE peerwin_status peerwin_init(MPI_Comm comm, const pe
 PEERWIN_API peerwin_status peerwin_finalize(peerwin_ctx *ctx);
 
 /**
- * OK, or why the context is broken: PEER_LOST or ABORTED, with the cause in peerwin_last_error(). Local, does not
- * wait, any thread. ARG if ctx is NULL.
+ * OK, or why the context is broken: PEER_LOST or ABORTED, with the cause in peerwin_last_error(); STATE after
+ * MPI_Finalize or in a forked child. Local, does not wait, any thread. It tells what is known and does not look for
+ * dead peers itself: waits and collective calls do. ARG if ctx is NULL.
  */
 PEERWIN_API peerwin_status peerwin_check(peerwin_ctx *ctx);
 
@@ -286,8 +292,8 @@ static inline void peerwin_win_config_init(peerwin_win_config *config_out) {
  * When it returns OK every mapping of every rank is in place and was verified, and all signals are 0.
  *
  * Statuses, the same on every rank: ARG, MISMATCH (options differ, a one-sided neighbour entry, or another rank is
- * in another collective call), UNSUPPORTED, NO_MEMORY (also: descriptor limit; the text says which), STATE,
- * SYSTEM, MPI; TIMEOUT and PEER_LOST break the context.
+ * in another collective call), UNSUPPORTED, PERMISSION, NO_MEMORY (also: descriptor limit; the text says which), STATE,
+ * SYSTEM, MPI, INTERNAL; TIMEOUT and PEER_LOST break the context, ABORTED says that it is broken.
  */
 PEERWIN_API PEERWIN_MUST_USE peerwin_status peerwin_win_alloc(peerwin_ctx *ctx, size_t bytes,
                                                               const peerwin_win_config *config, peerwin_win **win_out);
@@ -426,7 +432,8 @@ PEERWIN_API PEERWIN_MUST_USE peerwin_status peerwin_quiet(peerwin_ctx *ctx, peer
  * Everyone's earlier work and puts before anyone's later work. Collective; blocks in host space.
  *
  * TIMEOUT: the text names the ranks that have not arrived; nothing changed, and the call may be repeated (by this
- * rank alone) to go on with the same barrier.
+ * rank alone) to go on with the same barrier. STATE: an all-reduce that timed out must be repeated first. A rank in
+ * another collective call meanwhile shows as TIMEOUT.
  */
 PEERWIN_API PEERWIN_MUST_USE peerwin_status peerwin_barrier(peerwin_ctx *ctx, peerwin_stream stream);
 
@@ -437,8 +444,9 @@ typedef enum { PEERWIN_SUM = 0, PEERWIN_MIN = 1, PEERWIN_MAX = 2 } peerwin_op;
  * Combines `count` (1..64) values of every rank, element by element, in place. In rank order, so the result has
  * the same bits on every rank and in every run. MIN and MAX return a NaN if any value is one; INT64 sums wrap.
  *
- * Collective: type, op and count must be the same on every rank (MISMATCH on every rank otherwise). Orders like
- * a barrier. TIMEOUT: as for peerwin_barrier; a repeated call goes on with the values given first.
+ * Collective: type, op and count must be the same on every rank (MISMATCH on every rank otherwise; ARG on every rank if
+ * one rank's are invalid). Orders like a barrier. TIMEOUT: as for peerwin_barrier; a repeated call goes on with the
+ * values given first. STATE: it was repeated with other arguments, or a barrier that timed out must be repeated first.
  */
 PEERWIN_API PEERWIN_MUST_USE peerwin_status peerwin_allreduce(peerwin_ctx *ctx, void *values, int count,
                                                               peerwin_type type, peerwin_op op, peerwin_stream stream);

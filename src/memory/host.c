@@ -21,6 +21,9 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+/* MFD_NOEXEC_SEAL, which older headers lack. */
+#define NOEXEC_SEAL 8u
+
 enum { LARGEST_PIECE = 256 << 20, SMALLEST_PIECE = 64 << 10 };
 
 static size_t granularity(void) {
@@ -82,6 +85,14 @@ static peerwin_status fill_file(int fd, size_t mapped, unsigned flags, const pw_
     return code == 0 ? PEERWIN_OK : pw_fail_errno(site, code, "fallocate");
 }
 
+/* Kernels since 6.3 may insist that it is marked as not executable; older ones do not know the mark. */
+static int create_file(const char *name) {
+    int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING | NOEXEC_SEAL);
+    if (fd < 0 && errno == EINVAL)
+        fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    return fd;
+}
+
 static peerwin_status host_alloc(size_t bytes, unsigned flags, const char *name, const pw_site *site,
                                  pw_segment *segment_out) {
     pw_segment segment = {.ops = &pw_memory_host, .fd = -1};
@@ -96,7 +107,7 @@ static peerwin_status host_alloc(size_t bytes, unsigned flags, const char *name,
     peerwin_status status = check_size(segment.mapped, flags, site);
     if (status != PEERWIN_OK)
         return status;
-    segment.fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    segment.fd = create_file(name);
     if (segment.fd < 0)
         return pw_fail_errno(site, errno, "memfd_create");
     status = fill_file(segment.fd, segment.mapped, flags, site);

@@ -18,6 +18,21 @@ static int there(const _Atomic uint64_t *word, uint64_t target) {
     return pw_reached(atomic_load_explicit(word, memory_order_acquire), target);
 }
 
+/*
+ * A long message moves only while its ranks are inside MPI. The peer that this rank waits for may itself wait for such
+ * a message of this rank, so a wait looks into MPI now and then; where the program's thread level allows it.
+ */
+static void let_mpi_move(const peerwin_ctx *ctx) {
+    int main_thread = 1;
+    int found = 0;
+    if (ctx->mpi_threads == MPI_THREAD_SERIALIZED)
+        return; /* another thread may be in MPI now, and the program cannot know that this one would be too */
+    if (ctx->mpi_threads != MPI_THREAD_MULTIPLE)
+        MPI_Is_thread_main(&main_thread);
+    if (main_thread)
+        MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, ctx->agree.comm, &found, MPI_STATUS_IGNORE);
+}
+
 /* One sleep of at most SLEEP_MS. */
 static void sleep_on_doorbell(peerwin_ctx *ctx, const _Atomic uint64_t *word, uint64_t target) {
     pw_control *control = pw_pad_control(ctx->pad);
@@ -43,9 +58,12 @@ pw_cause pw_waiter_await(pw_waiter *waiter, const _Atomic uint64_t *word, uint64
     for (int round = 1;; round += round < ctx->patience.yields) {
         if (there(word, target))
             return 0;
-        pw_cause cause = round % LOOK_EVERY == 0 || round >= ctx->patience.yields ? pw_watch_look(&waiter->watch) : 0;
-        if (cause != 0)
-            return there(word, target) ? 0 : cause; /* the peer may have answered just before it went */
+        if (round % LOOK_EVERY == 0 || round >= ctx->patience.yields) {
+            pw_cause cause = pw_watch_look(&waiter->watch);
+            if (cause != 0)
+                return there(word, target) ? 0 : cause; /* the peer may have answered just before it went */
+            let_mpi_move(ctx);
+        }
         if (round < ctx->patience.yields)
             sched_yield();
         else

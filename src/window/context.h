@@ -62,6 +62,7 @@ struct peerwin_ctx {
     peerwin_space space;
     unsigned flags;
     int timeout_ms;
+    int mpi_threads;      /* MPI_THREAD_... that the program has */
     pw_patience patience; /* of host waits */
     int all_direct;       /* every rank reaches every rank directly */
     uint32_t serial;      /* same on all ranks, differs between contexts */

@@ -126,6 +126,7 @@ static void settle(peerwin_ctx *ctx, const pw_settings *settings) {
     ctx->alive = 1;
     ctx->pid = getpid();
     ctx->space = PEERWIN_SPACE_HOST;
+    MPI_Query_thread(&ctx->mpi_threads);
     ctx->flags = settings->options.flags;
     ctx->timeout_ms = settings->options.timeout_ms;
     ctx->layout = pw_pad_layout_of(ctx->size);

@@ -274,6 +274,32 @@ static void stream_sync_and_quiet_are_local_and_succeed(void) {
     CHECK_OK(peerwin_finalize(ctx));
 }
 
+/* A message too long for MPI's buffers moves only while both ranks are in MPI: a rank that waits here must let it. */
+static void a_long_mpi_message_moves_while_its_receiver_waits(void) {
+    enum { COUNT = 1 << 20 };
+    peerwin_ctx *ctx = test_context(MPI_COMM_WORLD, 20000);
+    double *values = malloc(COUNT * sizeof(*values));
+    CHECK(values != NULL);
+    for (int i = 0; i < COUNT; i++) {
+        values[i] = job.rank == 1 ? i : -1;
+    }
+    MPI_Request request = MPI_REQUEST_NULL;
+    if (job.rank == 0) {
+        MPI_Irecv(values, COUNT, MPI_DOUBLE, 1, 7, MPI_COMM_WORLD, &request);
+    } else if (job.rank == 1) {
+        MPI_Send(values, COUNT, MPI_DOUBLE, 0, 7, MPI_COMM_WORLD);
+    }
+    CHECK_OK(peerwin_barrier(ctx, NULL));
+    if (job.rank == 0) {
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+        for (int i = 0; i < COUNT; i++) {
+            CHECK(values[i] == i);
+        }
+    }
+    free(values);
+    CHECK_OK(peerwin_finalize(ctx));
+}
+
 static const test_case cases[] = {
     TEST_CASE(set_and_add_from_every_rank_arrive, 1, 0),
     TEST_CASE(every_slot_is_its_own, 1, 0),
@@ -287,6 +313,7 @@ static const test_case cases[] = {
     TEST_CASE(barriers_alone_take_turns_many_times, 1, 0),
     TEST_CASE(barriers_of_two_contexts_are_separate, 1, 0),
     TEST_CASE(a_late_rank_is_named_and_the_barrier_can_be_repeated, 2, 4),
+    TEST_CASE(a_long_mpi_message_moves_while_its_receiver_waits, 2, 4),
     TEST_CASE(stream_sync_and_quiet_are_local_and_succeed, 1, 0),
 };
 TEST_MAIN(cases)
