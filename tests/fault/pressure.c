@@ -207,6 +207,76 @@ static void signals_every_millisecond_hold_nothing_up(void) {
     }
 }
 
+/* ---------------------------------------------------------------------------------------------- wild arguments */
+
+enum { SEGMENT = 4096, MOST_STRIDE = 64, SOURCE = 2 * SEGMENT * (MOST_STRIDE + 1) };
+
+/* Small numbers, and those at which sums and products overflow. */
+static size_t wild(uint64_t *seed) {
+    static const size_t large[] = {SIZE_MAX,        SIZE_MAX - 1, SIZE_MAX / 2,    SIZE_MAX / 2 + 1,
+                                   (size_t)1 << 63, 1u << 31,     (size_t)1 << 32, (size_t)1 << 48};
+    size_t kind = test_random_in(seed, 0, 3);
+    if (kind == 0) {
+        return large[test_random_in(seed, 0, sizeof(large) / sizeof(large[0]) - 1)] - test_random_in(seed, 0, 1);
+    }
+    return kind == 1 ? test_random_in(seed, 0, 4) : test_random_in(seed, 0, SEGMENT + 1);
+}
+
+/* What the caller's own memory is read or written by must be true: only the window's side is wild. */
+static void wild_box(uint64_t *seed, peerwin_box *far, peerwin_box *near) {
+    *far = (peerwin_box){wild(seed), {wild(seed), wild(seed), wild(seed)}, {wild(seed), wild(seed)}};
+    *near = (peerwin_box){0, {far->count[0], far->count[1], far->count[2]}, {0, 0}};
+    near->stride[0] = test_random_in(seed, 0, MOST_STRIDE);
+    near->stride[1] = test_random_in(seed, 0, MOST_STRIDE);
+}
+
+/* A box that is read may repeat its rows without end, so its counts tell how much the caller's memory must hold. */
+static int fits_memory(const peerwin_box *near) {
+    return near->count[0] <= SEGMENT && near->count[1] <= SEGMENT && near->count[2] <= SEGMENT;
+}
+
+static int is_refusal(peerwin_status status) {
+    return status == PEERWIN_OK || status == PEERWIN_ERR_ARG || status == PEERWIN_ERR_RANGE;
+}
+
+static void wild_arguments_are_refused_or_right(void) {
+    enum { ROUNDS = 100000 };
+    uint64_t seed = (uint64_t)job.rank + 1;
+    long accepted = 0;
+    peerwin_ctx *ctx = test_context(MPI_COMM_WORLD, 0);
+    peerwin_win *win = test_window(ctx, SEGMENT);
+    char *memory = host_new(SOURCE);
+    memset(memory, 0, SOURCE);
+    for (int round = 0; round < ROUNDS; round++) {
+        peerwin_box far;
+        peerwin_box near;
+        int rank = (int)test_random_in(&seed, 0, (size_t)job.size + 1) - 1;
+        unsigned slot = (unsigned)wild(&seed) | 64; /* never one that exists */
+        size_t offset = wild(&seed);
+        size_t bytes = wild(&seed);
+        wild_box(&seed, &far, &near);
+        peerwin_status status[] = {
+            peerwin_put(win, rank, offset, memory, bytes, NULL),
+            peerwin_get(win, rank, offset, memory, bytes, NULL),
+            peerwin_put_box(win, rank, &far, memory, &near, NULL),
+            fits_memory(&near) ? peerwin_get_box(win, rank, &far, memory, &near, NULL) : PEERWIN_ERR_ARG,
+            peerwin_put_signal(win, rank, offset, memory, bytes, slot, PEERWIN_SIGNAL_ADD, 1, NULL),
+            peerwin_wait(win, slot, 0, NULL),
+        };
+        for (size_t i = 0; i < sizeof(status) / sizeof(status[0]); i++) {
+            CHECK(is_refusal(status[i]));
+            accepted += status[i] == PEERWIN_OK;
+        }
+        CHECK(rank >= 0 && rank < job.size ? 1 : status[0] != PEERWIN_OK || rank == MPI_PROC_NULL);
+        CHECK(status[5] == PEERWIN_ERR_ARG);
+    }
+    CHECK(accepted > ROUNDS / 10);
+    free(memory);
+    CHECK_OK(peerwin_barrier(ctx, NULL));
+    check_ring(win);
+    test_free(ctx, win);
+}
+
 /* ------------------------------------------------------------------------------------------ more of everything */
 
 static void many_contexts_live_at_once(void) {
@@ -302,6 +372,7 @@ static const test_case cases[] = {
     TEST_CASE(a_rank_in_a_barrier_and_others_in_alloc_all_return, 2, 0),
     TEST_CASE(limits_of_one_rank_are_everyones_status, 1, 0),
     TEST_CASE(signals_every_millisecond_hold_nothing_up, 1, 0),
+    TEST_CASE(wild_arguments_are_refused_or_right, 1, 0),
     TEST_CASE(many_contexts_live_at_once, 1, 0),
     TEST_CASE(windows_with_all_the_signals_end_in_no_memory, 1, 0),
     TEST_CASE(a_name_may_be_long_and_strange, 1, 0),

@@ -24,57 +24,33 @@
 #include "support/memory.h"
 #include "window/wire.h"
 
-enum { MAX_NAMES = 256, MAX_NAME = 108, DELAY_MS = 200, NOBODY = 65534, FLOOD = 400 };
+enum { MAX_NAME = 108, MAX_FD = 1024, DELAY_MS = 200, NOBODY = 65534, FLOOD = 400 };
 
 typedef enum { SAYS_NOTHING, WRONG_NONCE, OWN_RANK, NO_NOTE, WITH_DESCRIPTORS, COMES_AND_GOES, MASSES } manner;
 
-/* Connections made so far, and names known; shared with the stranger. */
+/* Between a rank and its stranger. */
 static struct {
+    atomic_int ready; /* the stranger waits for the name */
+    atomic_int named;
+    char name[MAX_NAME]; /* as /proc/net/unix shows it, with @ for the leading zero */
     atomic_int connections;
-    atomic_int ready;
 } * shared;
 
 /* ------------------------------------------------------------------------------------------------ the stranger */
 
-typedef struct {
-    char text[MAX_NAMES][MAX_NAME];
-    int count;
-} name_list;
-
-static name_list known; /* sockets that are none of ours, or that were visited */
-
-static int is_known(const char *name) {
-    for (int i = 0; i < known.count; i++) {
-        if (strcmp(known.text[i], name) == 0) {
-            return 1;
-        }
-    }
-    return 0;
-}
-
-/* Abstract names of listening SOCK_SEQPACKET sockets that are not known yet. */
-static void look_for_names(name_list *found) {
+/* Can anyone see the name? */
+static int is_listed(const char *wanted) {
     char line[512];
+    int listed = 0;
     FILE *file = fopen("/proc/net/unix", "re");
-    found->count = 0;
     while (file != NULL && fgets(line, sizeof(line), file) != NULL) {
-        unsigned flags = 0;
-        unsigned type = 0;
         char name[MAX_NAME] = "";
-        if (sscanf(line, "%*s %*s %*s %x %x %*s %*s %107s", &flags, &type, name) == 3 && flags == 0x10000 &&
-            type == 5 && name[0] == '@' && !is_known(name) && found->count < MAX_NAMES) {
-            memcpy(found->text[found->count++], name, MAX_NAME);
-        }
+        listed |= sscanf(line, "%*s %*s %*s %*s %*s %*s %*s %107s", name) == 1 && strcmp(name, wanted) == 0;
     }
     if (file != NULL) {
         fclose(file);
     }
-}
-
-static void remember(const char *name) {
-    if (known.count < MAX_NAMES) {
-        snprintf(known.text[known.count++], MAX_NAME, "%s", name);
-    }
+    return listed;
 }
 
 static int visit(const char *name) {
@@ -146,49 +122,42 @@ static void behave(const char *name, manner how) {
 }
 
 static _Noreturn void be_stranger(manner how, int as_nobody) {
-    static name_list found;
+    int times = how == MASSES ? FLOOD : how == COMES_AND_GOES ? 5 : 1;
     if (as_nobody && (setgid(NOBODY) != 0 || setuid(NOBODY) != 0)) {
         _exit(1);
     }
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     alarm(60);
-    look_for_names(&found);
-    for (int i = 0; i < found.count; i++) {
-        remember(found.text[i]);
-    }
     atomic_store(&shared->ready, 1);
-    for (;;) {
-        look_for_names(&found);
-        for (int i = 0; i < found.count; i++) {
-            int times = how == MASSES ? FLOOD : how == COMES_AND_GOES ? 5 : 1;
-            for (int k = 0; k < times; k++) {
-                behave(found.text[i], how);
-            }
-            if (how != MASSES) {
-                remember(found.text[i]);
-            }
+    while (!atomic_load(&shared->named)) {
+        usleep(1000);
+    }
+    if (!is_listed(shared->name)) {
+        _exit(2);
+    }
+    do {
+        for (int k = 0; k < times; k++) {
+            behave(shared->name, how);
         }
         usleep(1000);
+    } while (how == MASSES);
+    for (;;) {
+        pause(); /* connections stay open */
     }
 }
 
-/* Rank 0 sends it out, and waits until it knows which sockets it is not after. */
 static pid_t send_stranger(manner how, int as_nobody) {
-    pid_t pid = -1;
-    if (job.rank == 0) {
-        atomic_store(&shared->connections, 0);
-        atomic_store(&shared->ready, 0);
-        fflush(NULL);
-        pid = fork();
-        CHECK(pid >= 0);
-        if (pid == 0) {
-            be_stranger(how, as_nobody);
-        }
-        double end = test_seconds() + 10;
-        while (!atomic_load(&shared->ready)) {
-            CHECK(test_seconds() < end);
-            test_sleep_ms(1);
-        }
+    memset(shared, 0, sizeof(*shared));
+    fflush(NULL);
+    pid_t pid = fork();
+    CHECK(pid >= 0);
+    if (pid == 0) {
+        be_stranger(how, as_nobody);
+    }
+    double end = test_seconds() + 20;
+    while (!atomic_load(&shared->ready)) {
+        CHECK(test_seconds() < end);
+        test_sleep_ms(1);
     }
     MPI_Barrier(MPI_COMM_WORLD);
     return pid;
@@ -197,23 +166,51 @@ static pid_t send_stranger(manner how, int as_nobody) {
 static void call_back(pid_t pid) {
     int status = 0;
     MPI_Barrier(MPI_COMM_WORLD);
-    if (pid > 0) {
-        CHECK(kill(pid, SIGKILL) == 0);
-        CHECK_EQUAL(waitpid(pid, &status, 0), pid);
-        CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
-        CHECK(atomic_load(&shared->connections) > 0);
-    }
+    CHECK(kill(pid, SIGKILL) == 0);
+    CHECK_EQUAL(waitpid(pid, &status, 0), pid);
+    CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    CHECK(atomic_load(&shared->connections) > 0);
 }
 
 /* --------------------------------------------------------------------------------------------------- the ranks */
 
+/* Is this descriptor the socket at which this rank awaits the others? */
+static int awaits_others(int fd) {
+    int type = 0;
+    int listens = 0;
+    socklen_t length = sizeof(int);
+    if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &length) != 0 || type != SOCK_SEQPACKET) {
+        return 0;
+    }
+    return getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &length) == 0 && listens;
+}
+
+/* In init, when the names are known to all and nobody has connected. */
+static void let_the_stranger_come_first(void) {
+    struct sockaddr_un address;
+    for (int fd = 0; fd < MAX_FD; fd++) {
+        socklen_t length = sizeof(address);
+        if (awaits_others(fd) && getsockname(fd, (struct sockaddr *)&address, &length) == 0) {
+            size_t bytes = length - offsetof(struct sockaddr_un, sun_path);
+            memcpy(shared->name, address.sun_path, bytes < MAX_NAME ? bytes : MAX_NAME - 1);
+            shared->name[0] = '@';
+        }
+    }
+    CHECK(shared->name[0] == '@');
+    atomic_store(&shared->named, 1);
+    test_sleep_ms(DELAY_MS);
+}
+
 static peerwin_status slow_init(int timeout_ms, peerwin_ctx **ctx_out) {
-    inject_plan slow = {.calls = INJECT_BIT(INJECT_PIDFD_OPEN), .nth = 1, .action = INJECT_DELAY, .value = DELAY_MS};
+    inject_plan slow = {.calls = INJECT_BIT(INJECT_PIDFD_OPEN),
+                        .nth = 1,
+                        .action = INJECT_CALLBACK,
+                        .callback = let_the_stranger_come_first};
     peerwin_config config;
     peerwin_config_init(&config);
     config.space = job.space;
     config.timeout_ms = timeout_ms;
-    inject_arm(&slow); /* the names are there, and nobody has connected */
+    inject_arm(&slow);
     peerwin_status status = peerwin_init(MPI_COMM_WORLD, &config, ctx_out);
     CHECK(inject_disarm());
     return status;
@@ -283,8 +280,8 @@ static void masses_end_in_one_status(int as_nobody) {
           status == PEERWIN_ERR_ABORTED);
     CHECK(seconds < 1e-3 * TIMEOUT_MS + 2);
     if (job.rank == 0) {
-        printf("   %d connections: %s after %.1f s\n", atomic_load(&shared->connections), peerwin_strerror(status),
-               seconds);
+        printf("   %d connections to rank 0: %s after %.1f s\n", atomic_load(&shared->connections),
+               peerwin_strerror(status), seconds);
     }
     int made = ctx != NULL;
     MPI_Allreduce(MPI_IN_PLACE, &made, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
