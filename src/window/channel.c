@@ -383,6 +383,9 @@ peerwin_status pw_channel_accept(int listener, int my_rank, const pw_hello *hell
         peerwin_status status = identify(fd, my_rank, hellos, size, site, &rank);
         if (status == PEERWIN_OK && rank == PW_NONE) {
             pw_close(&fd);
+            pw_cause cause = pw_watch_look(watch); /* a queue of strangers must not outlast the deadline */
+            if (cause != 0)
+                return pw_cause_fail(cause, watch->live, site);
             continue;
         }
         if (status == PEERWIN_OK)

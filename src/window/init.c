@@ -18,6 +18,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 static const char call_name[] = "peerwin_init";
@@ -85,12 +86,15 @@ static peerwin_status meet(peerwin_ctx *ctx, const pw_options *options, const pw
     return pw_ctx_agree(ctx, status, site);
 }
 
-/* Nodes, liveness, channels. The listener lives only as long as others may still connect. */
+/*
+ * Nodes, liveness, channels. The listener lives only as long as others may still connect. Its queue is long, because
+ * anybody on the machine may stand in it until this rank looks.
+ */
 static peerwin_status find_peers(peerwin_ctx *ctx, const pw_settings *settings) {
     const pw_site *site = PW_SITE(call_name, "meet", ctx->rank, PW_NONE);
     pw_address address = {0};
     int listener = -1;
-    peerwin_status status = pw_channel_listen(settings->socket_dir, ctx->size + 8, site, &listener, &address);
+    peerwin_status status = pw_channel_listen(settings->socket_dir, SOMAXCONN, site, &listener, &address);
     status = pw_ctx_agree(ctx, status, site);
     if (status == PEERWIN_OK)
         status = meet(ctx, &settings->options, &address, site);
