@@ -24,7 +24,7 @@
 #include "support/memory.h"
 #include "window/wire.h"
 
-enum { MAX_NAME = 108, MAX_FD = 1024, DELAY_MS = 200, NOBODY = 65534, FLOOD = 400 };
+enum { MAX_NAME = 108, MAX_FD = 1024, DELAY_MS = 200, NOBODY = 65534, FLOOD = 500 };
 
 typedef enum { SAYS_NOTHING, WRONG_NONCE, OWN_RANK, NO_NOTE, WITH_DESCRIPTORS, COMES_AND_GOES, MASSES } manner;
 
@@ -135,12 +135,9 @@ static _Noreturn void be_stranger(manner how, int as_nobody) {
     if (!is_listed(shared->name)) {
         _exit(2);
     }
-    do {
-        for (int k = 0; k < times; k++) {
-            behave(shared->name, how);
-        }
-        usleep(1000);
-    } while (how == MASSES);
+    for (int k = 0; k < times; k++) {
+        behave(shared->name, how);
+    }
     for (;;) {
         pause(); /* connections stay open */
     }
@@ -168,7 +165,9 @@ static void call_back(pid_t pid) {
     MPI_Barrier(MPI_COMM_WORLD);
     CHECK(kill(pid, SIGKILL) == 0);
     CHECK_EQUAL(waitpid(pid, &status, 0), pid);
-    CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL) {
+        test_fail(__FILE__, __LINE__, "the stranger ended with status 0x%x", (unsigned)status);
+    }
     CHECK(atomic_load(&shared->connections) > 0);
 }
 
@@ -262,50 +261,52 @@ static void another_user_is_turned_away(void) {
     munmap(shared, 4096);
 }
 
-static void masses_end_in_one_status(int as_nobody) {
+/* Each of this user's is listened to for a while, so there are too many: a status in time, and a retry works. */
+static void masses_of_connections_end_in_one_status_and_a_retry_works(void) {
     enum { TIMEOUT_MS = 3000 };
+    share();
     peerwin_ctx *ctx = NULL;
-    pid_t stranger = send_stranger(MASSES, as_nobody);
+    pid_t stranger = send_stranger(MASSES, 0);
     double start = test_seconds();
     peerwin_status status = slow_init(TIMEOUT_MS, &ctx);
     double seconds = test_seconds() - start;
     call_back(stranger);
-    if (status != PEERWIN_ERR_TIMEOUT && status != PEERWIN_ERR_ABORTED) {
-        test_check_same(__FILE__, __LINE__, "peerwin_init", status);
-    }
-    if (status == PEERWIN_ERR_SYSTEM) {
-        CHECK(test_text_has(peerwin_last_error(), "connect"));
-    }
-    CHECK(status == PEERWIN_OK || status == PEERWIN_ERR_SYSTEM || status == PEERWIN_ERR_TIMEOUT ||
-          status == PEERWIN_ERR_ABORTED);
+    CHECK(status == PEERWIN_ERR_TIMEOUT || status == PEERWIN_ERR_ABORTED);
+    CHECK(ctx == NULL);
     CHECK(seconds < 1e-3 * TIMEOUT_MS + 2);
     if (job.rank == 0) {
-        printf("   %d connections to rank 0: %s after %.1f s\n", atomic_load(&shared->connections),
-               peerwin_strerror(status), seconds);
+        printf("   %d connections: %s after %.1f s\n", atomic_load(&shared->connections), peerwin_strerror(status),
+               seconds);
     }
-    int made = ctx != NULL;
-    MPI_Allreduce(MPI_IN_PLACE, &made, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
-    if (made) {
-        use_and_end(ctx);
-    } else {
-        CHECK(ctx == NULL);
-    }
-    ctx = test_context(MPI_COMM_WORLD, 20000);
-    use_and_end(ctx);
+    munmap(shared, 4096);
+    use_and_end(test_context(MPI_COMM_WORLD, 20000));
 }
 
-static void masses_of_connections_end_in_one_status_and_a_retry_works(void) {
-    share();
-    masses_end_in_one_status(0);
-    if (geteuid() == 0) {
-        masses_end_in_one_status(1);
+/* The queue of a listening socket may be shorter here than what the library asks for. */
+static int longest_queue(void) {
+    int length = 0;
+    FILE *file = fopen("/proc/sys/net/core/somaxconn", "re");
+    if (file != NULL) {
+        CHECK_EQUAL(fscanf(file, "%d", &length), 1);
+        fclose(file);
     }
+    return length;
+}
+
+static void masses_of_another_user_are_turned_away(void) {
+    if (test_agree_skip(geteuid() != 0 || longest_queue() < 2 * FLOOD,
+                        "needs root, and a long queue of connections (net.core.somaxconn)")) {
+        return;
+    }
+    share();
+    meet_in_spite_of(MASSES, 1);
     munmap(shared, 4096);
 }
 
 static const test_case cases[] = {
     TEST_CASE(strangers_are_turned_away, 2, 0),
     TEST_CASE(another_user_is_turned_away, 2, 0),
+    TEST_CASE(masses_of_another_user_are_turned_away, 2, 0),
     TEST_CASE(masses_of_connections_end_in_one_status_and_a_retry_works, 2, 0),
 };
 TEST_MAIN(cases)
