@@ -65,7 +65,7 @@ static peerwin_status open_library(const char *library, const pw_site *site, PFN
         dlclose(handle);
         return pw_fail(PEERWIN_ERR_UNSUPPORTED, site, "the CUDA driver in %s is older than 12.0", path);
     }
-    memcpy(get_out, &entry, sizeof entry);
+    *get_out = (PFN_cuGetProcAddress_v12000)(uintptr_t)entry;
     return PEERWIN_OK;
 }
 
