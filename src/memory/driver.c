@@ -54,19 +54,20 @@ peerwin_status pw_fail_cuda(const pw_driver *driver, const pw_site *site, CUresu
     return pw_fail(PEERWIN_ERR_CUDA, site, "%s failed with %s (%d): %s", call, name, (int)code, text);
 }
 
-/* Never closed on success: see pw_driver_close. */
-static peerwin_status open_library(const char *library, const pw_site *site, PFN_cuGetProcAddress_v12000 *get_out) {
+/* The driver's own look-up, or NULL and why. The library is never closed once it has it: see pw_driver_close. */
+static PFN_cuGetProcAddress_v12000 open_library(const char *library, const pw_site *site, peerwin_status *status_out) {
     const char *path = library[0] ? library : "libcuda.so.1";
     void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (!handle)
-        return pw_fail(PEERWIN_ERR_UNSUPPORTED, site, "there is no CUDA driver: %s", dlerror());
+    if (!handle) {
+        *status_out = pw_fail(PEERWIN_ERR_UNSUPPORTED, site, "there is no CUDA driver: %s", dlerror());
+        return NULL;
+    }
     void *entry = dlsym(handle, "cuGetProcAddress_v2");
     if (!entry) {
         dlclose(handle);
-        return pw_fail(PEERWIN_ERR_UNSUPPORTED, site, "the CUDA driver in %s is older than 12.0", path);
+        *status_out = pw_fail(PEERWIN_ERR_UNSUPPORTED, site, "the CUDA driver in %s is older than 12.0", path);
     }
-    *get_out = (PFN_cuGetProcAddress_v12000)(uintptr_t)entry;
-    return PEERWIN_OK;
+    return (PFN_cuGetProcAddress_v12000)(uintptr_t)entry;
 }
 
 /* Success with a null pointer means absent. */
@@ -107,9 +108,9 @@ static peerwin_status start(pw_driver *driver, const pw_site *site) {
 }
 
 peerwin_status pw_driver_open(const char *library, const pw_site *site, pw_driver **driver_out) {
-    PFN_cuGetProcAddress_v12000 get = NULL;
-    peerwin_status status = open_library(library, site, &get);
-    if (status != PEERWIN_OK)
+    peerwin_status status = PEERWIN_OK;
+    PFN_cuGetProcAddress_v12000 get = open_library(library, site, &status);
+    if (!get)
         return status;
     pw_driver *driver = calloc(1, sizeof *driver);
     if (!driver)
