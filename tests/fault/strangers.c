@@ -257,7 +257,7 @@ static int cannot_be_another_user(void) {
     if (child == 0) {
         _exit(setgid(NOBODY) != 0 || setuid(NOBODY) != 0);
     }
-    return child < 0 || waitpid(child, &status, 0) != child || status != 0;
+    return child < 0 || waitpid(child, &status, 0) != child || status != 0 || geteuid() == NOBODY;
 }
 
 static void another_user_is_turned_away(void) {
