@@ -9,9 +9,6 @@
  * ahead stores an epoch that satisfies those still waiting for an earlier one, and cannot get further without them.
  * Lines are used by turns, so that a rank can fetch those of the next barrier for its stores while nobody polls them.
  *
- * Sleepers are woken after the polling, not before: then the fence finds the stores done, and only a rank that waits
- * long, or came last, has anybody to wake. The doorbell's rule (pad.c) holds: store, full fence, look for sleepers.
- *
  * A context in which some pair has no direct path gathers by MPI. Either is resumed after a time-out.
  */
 #include "transfer/door.h"
@@ -32,27 +29,6 @@ static void arrive(peerwin_ctx *ctx, uint64_t epoch) {
     pw_relax(); /* a poll that comes before the peer's store takes its line away, and delays the store */
 }
 
-/* Polls all lines for a while; 1 if everyone has arrived. */
-static int poll_lines(const peerwin_ctx *ctx) {
-    int rank = 0;
-    for (int poll = 0; poll < ctx->patience.polls; poll++) {
-        while (rank < ctx->size &&
-               pw_reached(atomic_load_explicit(line_of(ctx, rank), memory_order_acquire), ctx->barrier.epoch))
-            rank++;
-        if (rank == ctx->size)
-            return 1;
-        pw_relax();
-    }
-    return 0;
-}
-
-static void wake_sleepers(const peerwin_ctx *ctx) {
-    atomic_thread_fence(memory_order_seq_cst);
-    for (int rank = 0; rank < ctx->size; rank++)
-        if (rank != ctx->rank)
-            pw_pad_wake_sleeper(ctx->peers[rank].pad);
-}
-
 static void fetch_next_lines(const peerwin_ctx *ctx) {
     for (int rank = 0; rank < ctx->size; rank++)
         if (rank != ctx->rank)
@@ -60,14 +36,11 @@ static void fetch_next_lines(const peerwin_ctx *ctx) {
 }
 
 static peerwin_status direct_barrier(peerwin_ctx *ctx, const pw_site *site) {
-    int done = 0;
-    if (!ctx->barrier.pending) {
+    int resumed = ctx->barrier.pending;
+    if (!resumed)
         arrive(ctx, ++ctx->barrier.epoch);
-        done = poll_lines(ctx);
-        wake_sleepers(ctx);
-    }
     ctx->barrier.pending = 1;
-    peerwin_status status = done ? PEERWIN_OK : pw_wait_all(ctx, line_of, ctx->barrier.epoch, 1, site);
+    peerwin_status status = pw_wait_all(ctx, line_of, ctx->barrier.epoch, !resumed, site);
     if (status != PEERWIN_OK)
         return status;
     ctx->barrier.pending = 0;

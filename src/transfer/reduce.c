@@ -39,10 +39,6 @@ static void contribute(peerwin_ctx *ctx, uint64_t epoch, uint64_t shape, const v
             memcpy(slot->values, values, bytes);
         atomic_store_explicit(&slot->epoch, epoch, memory_order_release);
     }
-    atomic_thread_fence(memory_order_seq_cst);
-    for (int rank = 0; rank < ctx->size; rank++)
-        if (rank != ctx->rank)
-            pw_pad_wake_sleeper(ctx->peers[rank].pad);
 }
 
 static const pw_reduce_slot *slot_of(const peerwin_ctx *ctx, int rank) {
@@ -57,10 +53,11 @@ static const _Atomic uint64_t *epoch_of(const peerwin_ctx *ctx, int rank) {
 static peerwin_status exchange(peerwin_ctx *ctx, const request *mine, size_t bytes, const pw_site *site) {
     if (!ctx->all_direct)
         return pw_gather_slots(ctx, &ctx->reduce, mine->shape, mine->values, bytes, site);
-    if (!ctx->reduce.pending)
+    int resumed = ctx->reduce.pending;
+    if (!resumed)
         contribute(ctx, ++ctx->reduce.epoch, mine->shape, mine->values, bytes);
     ctx->reduce.pending = 1;
-    peerwin_status status = pw_wait_all(ctx, epoch_of, ctx->reduce.epoch, 0, site);
+    peerwin_status status = pw_wait_all(ctx, epoch_of, ctx->reduce.epoch, !resumed, site);
     if (status == PEERWIN_OK)
         ctx->reduce.pending = 0;
     return status;

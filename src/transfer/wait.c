@@ -76,9 +76,8 @@ peerwin_status pw_wait_broken(peerwin_ctx *ctx, pw_cause cause, const pw_site *s
     return pw_cause_fail(pw_ctx_broken(ctx), &ctx->live, site);
 }
 
-typedef const _Atomic uint64_t *word_of_rank(const peerwin_ctx *ctx, int rank);
-
-static peerwin_status not_arrived(const peerwin_ctx *ctx, word_of_rank *word_of, uint64_t target, const pw_site *site) {
+static peerwin_status not_arrived(const peerwin_ctx *ctx, pw_word_of_rank *word_of, uint64_t target,
+                                  const pw_site *site) {
     char missing[200] = "";
     char stopped[200] = "";
     size_t used = 0;
@@ -89,8 +88,8 @@ static peerwin_status not_arrived(const peerwin_ctx *ctx, word_of_rank *word_of,
     return pw_fail(PEERWIN_ERR_TIMEOUT, site, "not arrived: rank%s%s; call again to go on waiting", missing, stopped);
 }
 
-peerwin_status pw_wait_all(peerwin_ctx *ctx, word_of_rank *word_of, uint64_t target, int spun, const pw_site *site) {
-    pw_waiter waiter = {.ctx = ctx, .spun = spun};
+peerwin_status pw_wait_rest(peerwin_ctx *ctx, pw_word_of_rank *word_of, uint64_t target, const pw_site *site) {
+    pw_waiter waiter = {.ctx = ctx, .spun = 1};
     for (int rank = 0; rank < ctx->size; rank++) {
         pw_cause cause = pw_waiter_await(&waiter, word_of(ctx, rank), target);
         if (cause == 0)

@@ -37,13 +37,51 @@ static inline pw_cause pw_wait_word(peerwin_ctx *ctx, const _Atomic uint64_t *wo
  */
 PEERWIN_MUST_USE peerwin_status pw_wait_broken(peerwin_ctx *ctx, pw_cause cause, const pw_site *site);
 
+/* The word of a rank in my own pad. */
+typedef const _Atomic uint64_t *pw_word_of_rank(const peerwin_ctx *ctx, int rank);
+
+/* Wakes every peer that sleeps, after a full fence. This rank has stored its own word into their pads. */
+static inline void pw_wake_peers(const peerwin_ctx *ctx) {
+    atomic_thread_fence(memory_order_seq_cst);
+    for (int rank = 0; rank < ctx->size; rank++)
+        if (rank != ctx->rank)
+            pw_pad_wake_sleeper(ctx->peers[rank].pad);
+}
+
+/* What pw_wait_all does when polling was not enough. */
+PEERWIN_MUST_USE peerwin_status pw_wait_rest(peerwin_ctx *ctx, pw_word_of_rank *word_of, uint64_t target,
+                                             const pw_site *site);
+
+/* Polls the words of all ranks for a while; 1 if all have reached `target`. Inline, so that `word_of` is too. */
+static inline int pw_poll_all(const peerwin_ctx *ctx, pw_word_of_rank *word_of, uint64_t target) {
+    int rank = 0;
+    for (int poll = 0; poll < ctx->patience.polls; poll++) {
+        while (rank < ctx->size && pw_reached(atomic_load_explicit(word_of(ctx, rank), memory_order_acquire), target))
+            rank++;
+        if (rank == ctx->size)
+            return 1;
+        pw_relax();
+    }
+    return 0;
+}
+
 /*
  * Waits until the word of every rank in my own pad has reached `target`, with one deadline for all: OK, TIMEOUT with
- * the ranks that are missing, or the cause, for which the context is then broken. `spun`: the caller has polled
- * already.
+ * the ranks that are missing, or the cause, for which the context is then broken. `stored`: this rank has just stored
+ * its own word into all pads, and its peers are woken here.
+ *
+ * They are woken after the polling, not before: then the fence finds the stores done, and only a rank that waits long,
+ * or came last, has anybody to wake. The doorbell's rule (pad.c) holds: store, full fence, look for sleepers.
  */
-PEERWIN_MUST_USE peerwin_status pw_wait_all(peerwin_ctx *ctx,
-                                            const _Atomic uint64_t *(*word_of)(const peerwin_ctx *ctx, int rank),
-                                            uint64_t target, int spun, const pw_site *site);
+PEERWIN_MUST_USE static inline peerwin_status pw_wait_all(peerwin_ctx *ctx, pw_word_of_rank *word_of, uint64_t target,
+                                                          int stored, const pw_site *site) {
+    if (stored) {
+        int done = pw_poll_all(ctx, word_of, target);
+        pw_wake_peers(ctx);
+        if (done)
+            return PEERWIN_OK;
+    }
+    return pw_wait_rest(ctx, word_of, target, site);
+}
 
 #endif

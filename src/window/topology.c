@@ -180,7 +180,7 @@ pw_patience pw_topology_patience(const peerwin_ctx *ctx) {
      * Ranks that keep yielding stay runnable and are spread.
      */
     const pw_patience with_processor = {.polls = 2000, .yields = 5000};
-    const pw_patience without = {.polls = 20, .yields = 200};
+    const pw_patience without = {.polls = 5, .yields = 200};
     uint8_t cpus[PW_CPU_BYTES] = {0};
     int ranks = 0;
     int available = 0;
