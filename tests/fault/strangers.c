@@ -273,7 +273,7 @@ static void another_user_is_turned_away(void) {
 
 /* Each of this user's is listened to for a while, so there are too many: a status in time, and a retry works. */
 static void masses_of_connections_end_in_one_status_and_a_retry_works(void) {
-    enum { TIMEOUT_MS = 3000 };
+    enum { TIMEOUT_MS = 1500 };
     share();
     peerwin_ctx *ctx = NULL;
     pid_t stranger = send_stranger(MASSES, 0);
