@@ -74,6 +74,7 @@ static int fail_once(const char *name, collective run, inject_call call, int nth
     pair p;
     p.ctx = test_context(MPI_COMM_WORLD, TIMEOUT_MS);
     p.win = test_window(p.ctx, 4096);
+    MPI_Barrier(MPI_COMM_WORLD); /* a break now would still reach a rank that is about to leave the allocation */
     if (job.rank == victim) {
         inject_arm(&plan);
     }
