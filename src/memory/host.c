@@ -26,7 +26,8 @@
 
 enum { LARGEST_PIECE = 256 << 20, SMALLEST_PIECE = 64 << 10 };
 
-static size_t granularity(void) {
+static size_t granularity(const pw_gpu *gpu) {
+    (void)gpu;
     return (size_t)sysconf(_SC_PAGESIZE);
 }
 
@@ -93,10 +94,10 @@ static int create_file(const char *name) {
     return fd;
 }
 
-static peerwin_status host_alloc(size_t bytes, unsigned flags, const char *name, const pw_site *site,
+static peerwin_status host_alloc(pw_gpu *gpu, size_t bytes, unsigned flags, const char *name, const pw_site *site,
                                  pw_segment *segment_out) {
-    pw_segment segment = {.ops = &pw_memory_host, .fd = -1};
-    size_t page = granularity();
+    pw_segment segment = {.ops = &pw_memory_host, .fd = -1, .num_pieces = 1};
+    size_t page = granularity(gpu);
     if (bytes > (size_t)PTRDIFF_MAX - page)
         return pw_fail(PEERWIN_ERR_NO_MEMORY, site, "%zu bytes are more than an address space has", bytes);
     segment.mapped = (bytes + page - 1) / page * page;
@@ -139,10 +140,11 @@ static peerwin_status host_seal(pw_segment *segment, unsigned flags, const pw_si
     return PEERWIN_OK;
 }
 
-static peerwin_status host_export(const pw_segment *segment, pw_handle *handle_out, const pw_site *site) {
+static peerwin_status host_export(pw_segment *segment, int piece, pw_handle *handle_out, const pw_site *site) {
+    (void)piece;
     if (segment->mapped != 0 && segment->fd < 0)
         return pw_fail(PEERWIN_ERR_INTERNAL, site, "the segment was exported to everyone already");
-    *handle_out = (pw_handle){.kind = PEERWIN_HANDLE_HOST, .fd = segment->fd};
+    *handle_out = (pw_handle){.kind = PEERWIN_HANDLE_HOST, .fd = segment->fd, .bytes = segment->mapped};
     return PEERWIN_OK;
 }
 
@@ -165,48 +167,49 @@ static peerwin_status check_file(int fd, size_t mapped, unsigned flags, const pw
     return PEERWIN_OK;
 }
 
-static peerwin_status host_map(const pw_handle *handle, size_t mapped, unsigned flags, const pw_site *site,
-                               pw_mapping *mapping_out) {
-    pw_mapping mapping = {.ops = &pw_memory_host, .mapped = mapped};
-    if (mapped == 0) {
-        *mapping_out = mapping;
+static peerwin_status host_map(pw_mapping *mapping, const pw_handle *handle, size_t offset, const pw_site *site) {
+    (void)offset; /* there is one piece */
+    if (mapping->mapped == 0)
         return PEERWIN_OK;
-    }
-    peerwin_status status = check_file(handle->fd, mapped, flags, site);
+    peerwin_status status = check_file(handle->fd, mapping->mapped, mapping->flags, site);
     if (status != PEERWIN_OK)
         return status;
-    int access = flags & PW_READ_ONLY ? PROT_READ : PROT_READ | PROT_WRITE;
-    mapping.base = mmap(NULL, mapped, access, MAP_SHARED, handle->fd, 0);
-    if (mapping.base == MAP_FAILED)
+    int access = mapping->flags & PW_READ_ONLY ? PROT_READ : PROT_READ | PROT_WRITE;
+    void *base = mmap(NULL, mapping->mapped, access, MAP_SHARED, handle->fd, 0);
+    if (base == MAP_FAILED)
         return pw_fail_errno(site, errno, "mmap");
     /* A forked child has no business in a peer's memory, and a core file need not hold it. Advice: failure is fine. */
-    (void)madvise(mapping.base, mapped, MADV_DONTFORK);
-    (void)madvise(mapping.base, mapped, MADV_DONTDUMP);
-    *mapping_out = mapping;
+    (void)madvise(base, mapping->mapped, MADV_DONTFORK);
+    (void)madvise(base, mapping->mapped, MADV_DONTDUMP);
+    mapping->base = base;
     return PEERWIN_OK;
 }
 
-static void host_unmap(pw_mapping *mapping) {
+static peerwin_status host_unmap(pw_mapping *mapping) {
     if (mapping->base)
         (void)munmap(mapping->base, mapping->mapped);
     *mapping = (pw_mapping){0};
+    return PEERWIN_OK;
 }
 
-static void host_release(pw_segment *segment) {
+static peerwin_status host_release(pw_segment *segment) {
     pw_close(&segment->fd);
     if (segment->base)
         (void)munmap(segment->base, segment->mapped);
     *segment = (pw_segment){.fd = -1};
+    return PEERWIN_OK;
 }
 
 void pw_handle_close(pw_handle *handle) {
     pw_close(&handle->fd);
+    explicit_bzero(handle->token, sizeof handle->token);
 }
 
 const pw_memory_ops pw_memory_host = {
     .size = sizeof(pw_memory_ops),
     .kind = PEERWIN_HANDLE_HOST,
     .name = "host",
+    .needs_fd = 1,
     .granularity = granularity,
     .alloc = host_alloc,
     .seal = host_seal,

@@ -14,7 +14,7 @@
 #include "base/agree.h"
 #include "base/env.h"
 #include "base/gate.h"
-#include "memory/memory.h"
+#include "memory/gpu.h"
 #include "window/channel.h"
 #include "window/pad.h"
 
@@ -31,6 +31,10 @@ typedef struct {
     int socket; /* descriptor channel, -1 if there is none */
     char *pad;  /* its pad in this process, NULL if it is not reachable */
     pw_mapping pad_mapping;
+    char *arena; /* CUDA space: its device pad as this process's streams see it, NULL if it is not reachable */
+    pw_mapping arena_mapping;
+    int native_atomics;
+    char device[PW_DEVICE_UUID];
     char reason[PW_REASON_BYTES];
 } pw_peer;
 
@@ -77,6 +81,14 @@ struct peerwin_ctx {
     pw_peer *peers;   /* per rank */
     pw_pad_layout layout;
     pw_segment pad_segment;
+
+    /* CUDA space; gpu is NULL in host space. */
+    pw_gpu *gpu;
+    const pw_memory_ops *memory; /* the kind of what windows allocate: agreed */
+    pw_arena_layout arena_layout;
+    pw_segment arena_segment;
+    uint64_t stream_epoch;        /* of the last barrier on a stream */
+    peerwin_stream stream_series; /* the stream that it was on */
 
     peerwin_win *windows; /* list in order of their signals in the pad */
     uint32_t next_window;

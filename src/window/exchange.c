@@ -17,7 +17,7 @@
 static void unmap_all(const peerwin_ctx *ctx, pw_exchange *x) {
     for (int rank = 0; rank < ctx->size; rank++)
         if (x->mappings[rank].ops)
-            x->mappings[rank].ops->unmap(&x->mappings[rank]);
+            (void)x->mappings[rank].ops->unmap(&x->mappings[rank]);
 }
 
 /* The channel broke: nobody can tell any more which message comes next. */
@@ -41,7 +41,7 @@ static peerwin_status send_handle(peerwin_ctx *ctx, const pw_exchange *x, int to
     pw_handle handle = {.fd = -1};
     peerwin_status exported = local;
     if (exported == PEERWIN_OK && x->segment->mapped > 0)
-        exported = x->segment->ops->export_handle(x->segment, &handle, site);
+        exported = x->segment->ops->export_handle(x->segment, 0, &handle, site);
     peerwin_status sent = send_note(ctx, x, to, PW_NOTE_HANDLE, exported, handle.fd, watch, site);
     if (sent == PEERWIN_ERR_NO_MEMORY && handle.fd >= 0) {
         /* Too many descriptors in flight, say. The peer must still hear from this rank, and can without the descriptor.
@@ -81,6 +81,15 @@ static peerwin_status receive_note(peerwin_ctx *ctx, const pw_exchange *x, int f
     return status;
 }
 
+static peerwin_status map_handle(const pw_exchange *x, int from, const pw_handle *handle, const pw_site *site) {
+    pw_mapping mapping = {
+        .ops = x->segment->ops, .gpu = x->segment->gpu, .mapped = (size_t)x->mapped[from], .flags = x->flags};
+    peerwin_status status = mapping.ops->map(&mapping, handle, 0, site);
+    if (status == PEERWIN_OK)
+        x->mappings[from] = mapping;
+    return status;
+}
+
 static peerwin_status receive_handle(peerwin_ctx *ctx, const pw_exchange *x, int from, peerwin_status local,
                                      pw_watch *watch, const pw_site *site) {
     pw_note note = {0};
@@ -93,7 +102,7 @@ static peerwin_status receive_handle(peerwin_ctx *ctx, const pw_exchange *x, int
         if (handle.fd < 0 && !empty)
             status = pw_fail(PEERWIN_ERR_INTERNAL, site, "the peer sent no descriptor");
         else
-            status = x->segment->ops->map(&handle, x->mapped[from], x->flags, site, &x->mappings[from]);
+            status = map_handle(x, from, &handle, site);
     }
     pw_handle_close(&handle);
     peerwin_status sent = send_note(ctx, x, from, PW_NOTE_ACK, status, -1, watch, site);

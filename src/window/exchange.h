@@ -13,7 +13,7 @@ typedef struct {
     uint64_t id;
     uint64_t generation;
     unsigned flags;              /* PW_READ_ONLY */
-    const pw_segment *segment;   /* mine */
+    pw_segment *segment;         /* mine */
     const unsigned char *wanted; /* per rank: 1 = exchange with it; symmetric */
     const uint64_t *mapped;      /* per rank: bytes that its segment maps to, 0 = it has none */
     pw_mapping *mappings;        /* per rank, written for the wanted ones */

@@ -104,10 +104,10 @@ static void release_peers(peerwin_ctx *ctx) {
         pw_peer *peer = &ctx->peers[rank];
         pw_close(&peer->socket);
         if (peer->pad_mapping.ops)
-            peer->pad_mapping.ops->unmap(&peer->pad_mapping);
+            (void)peer->pad_mapping.ops->unmap(&peer->pad_mapping);
     }
     if (ctx->pad_segment.ops)
-        ctx->pad_segment.ops->release(&ctx->pad_segment);
+        (void)ctx->pad_segment.ops->release(&ctx->pad_segment);
 }
 
 void pw_ctx_release(peerwin_ctx *ctx) {

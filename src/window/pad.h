@@ -58,6 +58,35 @@ static inline pw_pad_layout pw_pad_layout_of(int size) {
     return layout;
 }
 
+/*
+ * In CUDA space there is a second pad, in device memory: the arena. It holds what streams write and await, the lines of
+ * the stream barrier and the signals; the pad in host memory keeps the rest.
+ */
+typedef struct {
+    size_t barrier_lines; /* one per writer, the epoch in its first 8 bytes */
+    size_t signals;
+    size_t bytes;
+} pw_arena_layout;
+
+enum { PW_ARENA_SIGNALS_BYTES = 3 << 20 };
+
+static inline pw_arena_layout pw_arena_layout_of(int size) {
+    pw_arena_layout layout;
+    layout.barrier_lines = 0;
+    layout.signals = pw_pad_round((size_t)size * PW_LINE, 4096);
+    layout.bytes = layout.signals + PW_ARENA_SIGNALS_BYTES;
+    return layout;
+}
+
+/* Addresses in an arena: for the driver, not to be touched by the host. */
+static inline uint64_t *pw_arena_line(char *arena, const pw_arena_layout *layout, int writer) {
+    return (uint64_t *)(void *)(arena + layout->barrier_lines + (size_t)writer * PW_LINE);
+}
+
+static inline uint64_t *pw_arena_signal(char *arena, size_t offset, unsigned slot) {
+    return (uint64_t *)(void *)(arena + offset) + slot;
+}
+
 static inline pw_control *pw_pad_control(char *pad) {
     return (pw_control *)(void *)pad;
 }

@@ -84,7 +84,7 @@ peerwin_status pw_pads_map(peerwin_ctx *ctx, const pw_site *site) {
     tables t = {0};
     peerwin_status status = make_tables(ctx, &t, site);
     if (status == PEERWIN_OK)
-        status = pw_memory_host.alloc(ctx->layout.bytes, PW_SPARSE, "peerwin-pad", site, &ctx->pad_segment);
+        status = pw_memory_host.alloc(NULL, ctx->layout.bytes, PW_SPARSE, "peerwin-pad", site, &ctx->pad_segment);
     if (status == PEERWIN_OK) {
         ctx->pad = ctx->pad_segment.base;
         status = pw_memory_host.seal(&ctx->pad_segment, 0, site);

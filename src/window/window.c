@@ -87,7 +87,7 @@ void pw_win_unmap_peers(peerwin_win *win) {
     for (int rank = 0; rank < win->ctx->size; rank++) {
         pw_win_peer *peer = &win->peers[rank];
         if (peer->mapping.ops)
-            peer->mapping.ops->unmap(&peer->mapping);
+            (void)peer->mapping.ops->unmap(&peer->mapping);
         if (rank != win->ctx->rank)
             peer->base = NULL;
     }
@@ -97,7 +97,7 @@ void pw_win_release(peerwin_win *win) {
     if (win->peers)
         pw_win_unmap_peers(win);
     if (win->segment.ops)
-        win->segment.ops->release(&win->segment);
+        (void)win->segment.ops->release(&win->segment);
     give_signals_back(win);
     free(win->peers);
     free(win);
@@ -109,7 +109,7 @@ static peerwin_status describe(const peerwin_win *win, size_t bytes, const peerw
                           .generation = win->generation,
                           .bytes = bytes,
                           .mapped = win->segment.mapped,
-                          .granularity = win->segment.ops->granularity(),
+                          .granularity = win->segment.ops->granularity(win->segment.gpu),
                           .kind = win->segment.ops->kind,
                           .handles = config->handles,
                           .read_only = (uint32_t)config->read_only,
@@ -141,7 +141,7 @@ static peerwin_status acquire(peerwin_ctx *ctx, size_t bytes, const peerwin_win_
     if (status == PEERWIN_OK)
         status = clear_signals(win, site);
     if (status == PEERWIN_OK)
-        status = pw_memory_host.alloc(pw_verify_room(bytes, ctx->size), 0, "peerwin-window", site, &win->segment);
+        status = pw_memory_host.alloc(NULL, pw_verify_room(bytes, ctx->size), 0, "peerwin-window", site, &win->segment);
     if (status == PEERWIN_OK)
         status = pw_memory_host.seal(&win->segment, config->read_only ? PW_READ_ONLY : 0, site);
     if (status == PEERWIN_OK)

@@ -17,7 +17,8 @@ typedef struct {
     peerwin_path path;
     peerwin_handle kind;
     int read_only;             /* this rank may not store to it */
-    _Atomic uint64_t *signals; /* its signal slots here, NULL if not reachable */
+    _Atomic uint64_t *signals; /* host space: its signal slots here, NULL if not reachable */
+    uint64_t *slots;           /* CUDA space: the same in its arena, for streams */
     pw_mapping mapping;
 } pw_win_peer;
 

@@ -1,0 +1,29 @@
+/*
+ * Copyright (c) 2026, the peerwin contributors.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The library's kernels, launched. All are asynchronous on `stream` (a CUstream, NULL = the legacy default stream of
+ * the current context), accept any alignment and length, and do nothing for length 0. The gpu's context is current.
+ */
+#ifndef PW_MEMORY_LAUNCH_H
+#define PW_MEMORY_LAUNCH_H
+
+#include "memory/gpu.h"
+
+/* Copies `bytes` bytes with the whole device, or less of it where that is enough. */
+PEERWIN_MUST_USE peerwin_status pw_launch_copy(pw_gpu *gpu, peerwin_stream stream, void *to, const void *from,
+                                               size_t bytes, const pw_site *site);
+
+/* Copies a box in one launch. Counts are equal and not 0, rows of `to` do not overlap. */
+PEERWIN_MUST_USE peerwin_status pw_launch_box(pw_gpu *gpu, peerwin_stream stream, void *to_base, const peerwin_box *to,
+                                              const void *from_base, const peerwin_box *from, const pw_site *site);
+
+/* Adds to a word anywhere, as a release at system scope of everything before it on the stream. */
+PEERWIN_MUST_USE peerwin_status pw_launch_add(pw_gpu *gpu, peerwin_stream stream, void *word, uint64_t value,
+                                              const pw_site *site);
+
+/* Stores a word anywhere, as a release at system scope. */
+PEERWIN_MUST_USE peerwin_status pw_launch_store(pw_gpu *gpu, peerwin_stream stream, void *word, uint64_t value,
+                                                const pw_site *site);
+
+#endif
