@@ -29,7 +29,22 @@
     X(cuDeviceGetPCIBusId, 4010)                                                                                       \
     X(cuDeviceGetAttribute, 2000)                                                                                      \
     X(cuDeviceTotalMem, 3020)                                                                                          \
-    X(cuDeviceCanAccessPeer, 4000)
+    X(cuDeviceCanAccessPeer, 4000)                                                                                     \
+    X(cuPointerGetAttributes, 7000)                                                                                    \
+    X(cuMemcpyAsync, 4000)                                                                                             \
+    X(cuMemcpy3DAsync, 3020)                                                                                           \
+    X(cuCtxSetCurrent, 4000)                                                                                           \
+    X(cuThreadExchangeStreamCaptureMode, 10010)                                                                        \
+    X(cuCtxGetStreamPriorityRange, 5050)                                                                               \
+    X(cuStreamCreateWithPriority, 5050)                                                                                \
+    X(cuStreamDestroy, 4000)                                                                                           \
+    X(cuStreamGetCtx, 9020)                                                                                            \
+    X(cuStreamGetId, 12000)                                                                                            \
+    X(cuStreamIsCapturing, 10000)                                                                                      \
+    X(cuStreamQuery, 2000)                                                                                             \
+    X(cuStreamWriteValue64, 11070)                                                                                     \
+    X(cuStreamWaitValue64, 11070)                                                                                      \
+    X(cuStreamBatchMemOp, 11070)
 
 struct pw_driver {
     int version;

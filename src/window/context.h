@@ -21,6 +21,8 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+typedef struct pw_watchdog pw_watchdog;
+
 enum { PW_REASON_BYTES = 200 };
 
 /* What is known of one rank. */
@@ -87,8 +89,10 @@ struct peerwin_ctx {
     const pw_memory_ops *memory; /* the kind of what windows allocate: agreed */
     pw_arena_layout arena_layout;
     pw_segment arena_segment;
-    uint64_t stream_epoch;        /* of the last barrier on a stream */
-    peerwin_stream stream_series; /* the stream that it was on */
+    uint64_t stream_epoch;  /* of the last barrier on a stream */
+    uint64_t stream_series; /* number of the stream that it was on */
+    int stream_acquire;     /* what makes a stream's wait an acquire, 0 = not settled yet; see stream_signal.c */
+    pw_watchdog *watchdog;  /* releases streams when the context breaks; see watchdog.h */
 
     peerwin_win *windows; /* list in order of their signals in the pad */
     uint32_t next_window;

@@ -109,6 +109,7 @@ enum {
     X("cuStreamCreateWithPriority", 5050, cuStreamCreateWithPriority, 0)                                               \
     X("cuStreamGetPriority", 5050, cuStreamGetPriority, 0)                                                             \
     X("cuStreamGetFlags", 5050, cuStreamGetFlags, 0)                                                                   \
+    X("cuStreamGetId", 12000, cuStreamGetId, 0)                                                                        \
     X("cuStreamGetCtx", 9020, cuStreamGetCtx, 0)                                                                       \
     X("cuStreamDestroy", 4000, cuStreamDestroy_v2, CALL_RELEASE)                                                       \
     X("cuStreamQuery", 2000, cuStreamQuery, CALL_UNSAFE)                                                               \

@@ -85,24 +85,24 @@ CUresult sim_capture_add(struct sim_stream *stream, struct sim_op *op) {
     return CUDA_SUCCESS;
 }
 
+struct conflict {
+    const struct sim_context *ctx;
+    bool invalidate;
+    bool found;
+};
+
 static void find_conflict(struct sim_object *object, void *data) {
-    const struct sim_graph *graph = (const struct sim_graph *)object;
-    struct {
-        const struct sim_context *ctx;
-        bool found;
-    } *search = data;
-    search->found |= graph->capturing && !graph->origin->non_blocking && graph->origin->ctx == search->ctx;
-    if (search->found && graph->capturing) {
-        ((struct sim_graph *)object)->invalid = true;
+    struct sim_graph *graph = (struct sim_graph *)object;
+    struct conflict *search = data;
+    if (graph->capturing && !graph->origin->non_blocking && graph->origin->ctx == search->ctx) {
+        search->found = true;
+        graph->invalid |= search->invalidate;
     }
 }
 
-/* Work in the legacy stream would depend on the capturing stream. */
-bool sim_capture_legacy_conflict(const struct sim_context *ctx) {
-    struct {
-        const struct sim_context *ctx;
-        bool found;
-    } search = {ctx, false};
+/* Work in the legacy stream would depend on the capturing stream, which ends its capture; a question does not. */
+bool sim_capture_legacy_conflict(const struct sim_context *ctx, bool work) {
+    struct conflict search = {ctx, work, false};
     sim_object_each(SIM_GRAPH, find_conflict, &search);
     return search.found;
 }
@@ -244,7 +244,7 @@ static CUresult status_of(CUstream handle, CUstreamCaptureStatus *status_out, cu
     if (stream == NULL || status_out == NULL) {
         return stream == NULL ? rc : CUDA_ERROR_INVALID_VALUE;
     }
-    if (stream == stream->ctx->legacy && sim_capture_legacy_conflict(stream->ctx)) {
+    if (stream == stream->ctx->legacy && sim_capture_legacy_conflict(stream->ctx, false)) {
         return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
     }
     const struct sim_graph *graph = stream->capture;

@@ -412,7 +412,7 @@ CUresult sim_capture_check(void);                                  /* may an uns
 CUresult sim_capture_check_context(const struct sim_context *ctx); /* may it be waited for as a whole? */
 CUresult sim_capture_add(struct sim_stream *stream, struct sim_op *op);
 void sim_capture_invalidate(struct sim_graph *graph);
-bool sim_capture_legacy_conflict(const struct sim_context *ctx);
+bool sim_capture_legacy_conflict(const struct sim_context *ctx, bool work);
 CUresult sim_capture_record(struct sim_event *event, struct sim_stream *stream);
 CUresult sim_capture_wait(struct sim_stream *stream, struct sim_event *event, bool *done_out);
 

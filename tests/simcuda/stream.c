@@ -297,7 +297,7 @@ CUresult sim_enqueue(struct sim_stream *stream, struct sim_op *op) {
     if (stream->capture != NULL) {
         return sim_capture_add(stream, op);
     }
-    if (stream == stream->ctx->legacy && sim_capture_legacy_conflict(stream->ctx)) {
+    if (stream == stream->ctx->legacy && sim_capture_legacy_conflict(stream->ctx, true)) {
         sim_op_free(op);
         return sim_misuse(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, "the legacy stream is used while a stream captures");
     }

@@ -71,6 +71,20 @@ SIM_ENTRY cuStreamGetCtx(CUstream hStream, CUcontext *pctx) {
     SIM_RUN(cuStreamGetCtx, get_ctx(hStream, pctx));
 }
 
+/* Unlike handles, numbers are not used again. The legacy stream's number is that of its context. */
+static CUresult get_id(CUstream handle, unsigned long long *id_out) {
+    CUresult rc;
+    const struct sim_stream *stream = sim_stream_find(handle, &rc);
+    if (stream != NULL && id_out != NULL) {
+        *id_out = stream->object.handle != 0 ? stream->object.handle : stream->ctx->object.handle;
+    }
+    return stream != NULL && id_out == NULL ? CUDA_ERROR_INVALID_VALUE : rc;
+}
+
+SIM_ENTRY cuStreamGetId(CUstream hStream, unsigned long long *streamId) {
+    SIM_RUN(cuStreamGetId, get_id(hStream, streamId));
+}
+
 static CUresult destroy(CUstream handle) {
     CUresult rc;
     if (handle == NULL || handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD) {
