@@ -90,8 +90,8 @@ static void check_reduce(peerwin_ctx *ctx, const void *values, int count, peerwi
     memcpy(got, values, bytes);
     MPI_Allgather(values, (int)bytes, MPI_BYTE, all, (int)bytes, MPI_BYTE, MPI_COMM_WORLD);
     combine(want, all, count, type, op);
-    CHECK_OK(peerwin_allreduce(ctx, got, count, type, op, NULL));
-    CHECK_OK(peerwin_stream_sync(ctx, NULL));
+    CHECK_OK(peerwin_allreduce(ctx, got, count, type, op, job.stream));
+    CHECK_OK(peerwin_stream_sync(ctx, job.stream));
     check_result(got, want, count, type, op);
     check_same_bits_everywhere(got, bytes);
     free(all);
@@ -183,12 +183,12 @@ static void calls_in_a_row_do_not_mix(void) {
         for (int k = 0; k < count; k++) {
             values[k] = (int64_t)round * 1000 + k + job.rank;
         }
-        CHECK_OK(peerwin_allreduce(ctx, values, count, PEERWIN_INT64, PEERWIN_SUM, NULL));
+        CHECK_OK(peerwin_allreduce(ctx, values, count, PEERWIN_INT64, PEERWIN_SUM, job.stream));
         int64_t ranks = (int64_t)job.size * (job.size - 1) / 2;
         CHECK_EQUAL(values[0], (int64_t)round * 1000 * job.size + ranks);
         CHECK_EQUAL(values[count - 1], ((int64_t)round * 1000 + count - 1) * job.size + ranks);
         if (round % 7 == 0) {
-            CHECK_OK(peerwin_barrier(ctx, NULL));
+            CHECK_OK(peerwin_barrier(ctx, job.stream));
         }
     }
     CHECK_OK(peerwin_finalize(ctx));
@@ -201,9 +201,9 @@ static void an_allreduce_orders_like_a_barrier(void) {
     for (int64_t round = 1; round <= rounds; round++) {
         int64_t sum = round;
         for (int rank = 0; rank < job.size; rank++) {
-            CHECK_OK(peerwin_put(win, rank, 8 * (size_t)job.rank, &round, 8, NULL));
+            CHECK_OK(peerwin_put(win, rank, 8 * (size_t)job.rank, &round, 8, job.stream));
         }
-        CHECK_OK(peerwin_allreduce(ctx, &sum, 1, PEERWIN_INT64, PEERWIN_SUM, NULL));
+        CHECK_OK(peerwin_allreduce(ctx, &sum, 1, PEERWIN_INT64, PEERWIN_SUM, job.stream));
         CHECK_EQUAL(sum, round * job.size);
         for (int rank = 0; rank < job.size; rank++) {
             int64_t seen = 0;
@@ -218,18 +218,18 @@ static void differing_arguments_are_a_mismatch_everywhere(void) {
     peerwin_ctx *ctx = test_context(MPI_COMM_WORLD, 0);
     int odd = job.rank == job.size - 1;
     double values[4] = {1, 2, 3, 4};
-    CHECK_STATUS_ALL(peerwin_allreduce(ctx, values, odd ? 3 : 4, PEERWIN_DOUBLE, PEERWIN_SUM, NULL),
+    CHECK_STATUS_ALL(peerwin_allreduce(ctx, values, odd ? 3 : 4, PEERWIN_DOUBLE, PEERWIN_SUM, job.stream),
                      PEERWIN_ERR_MISMATCH, "rank");
-    CHECK_STATUS_ALL(peerwin_allreduce(ctx, values, 4, odd ? PEERWIN_INT64 : PEERWIN_DOUBLE, PEERWIN_SUM, NULL),
+    CHECK_STATUS_ALL(peerwin_allreduce(ctx, values, 4, odd ? PEERWIN_INT64 : PEERWIN_DOUBLE, PEERWIN_SUM, job.stream),
                      PEERWIN_ERR_MISMATCH, "rank");
-    CHECK_STATUS_ALL(peerwin_allreduce(ctx, values, 4, PEERWIN_DOUBLE, odd ? PEERWIN_MIN : PEERWIN_SUM, NULL),
+    CHECK_STATUS_ALL(peerwin_allreduce(ctx, values, 4, PEERWIN_DOUBLE, odd ? PEERWIN_MIN : PEERWIN_SUM, job.stream),
                      PEERWIN_ERR_MISMATCH, "rank");
     for (int k = 0; k < 4; k++) {
         CHECK(values[k] == k + 1);
     }
     CHECK_OK(peerwin_check(ctx));
     int64_t sum = 1;
-    CHECK_OK(peerwin_allreduce(ctx, &sum, 1, PEERWIN_INT64, PEERWIN_SUM, NULL));
+    CHECK_OK(peerwin_allreduce(ctx, &sum, 1, PEERWIN_INT64, PEERWIN_SUM, job.stream));
     CHECK_EQUAL(sum, job.size);
     CHECK_OK(peerwin_finalize(ctx));
 }
@@ -237,15 +237,19 @@ static void differing_arguments_are_a_mismatch_everywhere(void) {
 static void wrong_arguments_are_refused(void) {
     peerwin_ctx *ctx = test_context(MPI_COMM_WORLD, 0);
     double value = 1;
-    CHECK_STATUS(peerwin_allreduce(NULL, &value, 1, PEERWIN_DOUBLE, PEERWIN_SUM, NULL), PEERWIN_ERR_ARG, "NULL");
-    CHECK_STATUS_ALL(peerwin_allreduce(ctx, NULL, 1, PEERWIN_DOUBLE, PEERWIN_SUM, NULL), PEERWIN_ERR_ARG, "NULL");
-    CHECK_STATUS_ALL(peerwin_allreduce(ctx, &value, 0, PEERWIN_DOUBLE, PEERWIN_SUM, NULL), PEERWIN_ERR_ARG, "64");
-    CHECK_STATUS_ALL(peerwin_allreduce(ctx, &value, 65, PEERWIN_DOUBLE, PEERWIN_SUM, NULL), PEERWIN_ERR_ARG, "64");
-    CHECK_STATUS_ALL(peerwin_allreduce(ctx, &value, -1, PEERWIN_DOUBLE, PEERWIN_SUM, NULL), PEERWIN_ERR_ARG, "64");
-    CHECK_STATUS_ALL(peerwin_allreduce(ctx, &value, 1, (peerwin_type)9, PEERWIN_SUM, NULL), PEERWIN_ERR_ARG, "type");
-    CHECK_STATUS_ALL(peerwin_allreduce(ctx, &value, 1, PEERWIN_DOUBLE, (peerwin_op)9, NULL), PEERWIN_ERR_ARG, "op");
+    CHECK_STATUS(peerwin_allreduce(NULL, &value, 1, PEERWIN_DOUBLE, PEERWIN_SUM, job.stream), PEERWIN_ERR_ARG, "NULL");
+    CHECK_STATUS_ALL(peerwin_allreduce(ctx, NULL, 1, PEERWIN_DOUBLE, PEERWIN_SUM, job.stream), PEERWIN_ERR_ARG, "NULL");
+    CHECK_STATUS_ALL(peerwin_allreduce(ctx, &value, 0, PEERWIN_DOUBLE, PEERWIN_SUM, job.stream), PEERWIN_ERR_ARG, "64");
+    CHECK_STATUS_ALL(peerwin_allreduce(ctx, &value, 65, PEERWIN_DOUBLE, PEERWIN_SUM, job.stream), PEERWIN_ERR_ARG,
+                     "64");
+    CHECK_STATUS_ALL(peerwin_allreduce(ctx, &value, -1, PEERWIN_DOUBLE, PEERWIN_SUM, job.stream), PEERWIN_ERR_ARG,
+                     "64");
+    CHECK_STATUS_ALL(peerwin_allreduce(ctx, &value, 1, (peerwin_type)9, PEERWIN_SUM, job.stream), PEERWIN_ERR_ARG,
+                     "type");
+    CHECK_STATUS_ALL(peerwin_allreduce(ctx, &value, 1, PEERWIN_DOUBLE, (peerwin_op)9, job.stream), PEERWIN_ERR_ARG,
+                     "op");
     CHECK(value == 1);
-    CHECK_OK(peerwin_barrier(ctx, NULL));
+    CHECK_OK(peerwin_barrier(ctx, job.stream));
     CHECK_OK(peerwin_finalize(ctx));
 }
 

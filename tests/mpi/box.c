@@ -9,7 +9,7 @@
 
 #include "support/memory.h"
 
-enum { SEGMENT = 1 << 16, ROUNDS = 400 };
+enum { SEGMENT = 1 << 16 };
 
 static int right_of(int rank) {
     return (rank + 1) % job.size;
@@ -80,9 +80,9 @@ static void check_put_box(peerwin_ctx *ctx, peerwin_win *win, uint64_t *seed, un
     pattern_write(data, job.rank, round, SEGMENT);
     buffer_store(source, 0, data, SEGMENT);
     segment_set(win, TEST_GUARD);
-    CHECK_OK(peerwin_barrier(ctx, NULL));
-    CHECK_OK(peerwin_put_box(win, right_of(job.rank), &to, source, &from, NULL));
-    CHECK_OK(peerwin_barrier(ctx, NULL));
+    CHECK_OK(peerwin_barrier(ctx, job.stream));
+    CHECK_OK(peerwin_put_box(win, right_of(job.rank), &to, source, &from, job.stream));
+    CHECK_OK(peerwin_barrier(ctx, job.stream));
     pattern_write(data, left_of(job.rank), round, SEGMENT);
     memset(want, TEST_GUARD, SEGMENT);
     copy_box(want, &to, data, &from);
@@ -106,15 +106,15 @@ static void check_get_box(peerwin_ctx *ctx, peerwin_win *win, uint64_t *seed, un
     pattern_write(data, job.rank, round, SEGMENT);
     segment_store(win, 0, data, SEGMENT);
     buffer_set(target, TEST_GUARD, SEGMENT);
-    CHECK_OK(peerwin_barrier(ctx, NULL));
-    CHECK_OK(peerwin_get_box(win, right_of(job.rank), &from, target, &to, NULL));
-    CHECK_OK(peerwin_stream_sync(ctx, NULL));
+    CHECK_OK(peerwin_barrier(ctx, job.stream));
+    CHECK_OK(peerwin_get_box(win, right_of(job.rank), &from, target, &to, job.stream));
+    CHECK_OK(peerwin_stream_sync(ctx, job.stream));
     pattern_write(data, right_of(job.rank), round, SEGMENT);
     memset(want, TEST_GUARD, SEGMENT);
     copy_box(want, &to, data, &from);
     buffer_load(target, 0, got, SEGMENT);
     check_bytes("the target", got, want, SEGMENT);
-    CHECK_OK(peerwin_barrier(ctx, NULL));
+    CHECK_OK(peerwin_barrier(ctx, job.stream));
     buffer_free(target);
     free(data);
     free(want);
@@ -126,7 +126,7 @@ static void random_boxes_move_exactly_their_bytes(void) {
     uint64_t seed = 20240607;
     peerwin_ctx *ctx = test_context(MPI_COMM_WORLD, 0);
     peerwin_win *win = test_window(ctx, SEGMENT);
-    for (unsigned round = 0; round < ROUNDS; round++) {
+    for (unsigned round = (unsigned)test_rounds(400, 150); round > 0; round--) {
         check_put_box(ctx, win, &seed, round);
         check_get_box(ctx, win, &seed, round);
     }
@@ -146,10 +146,10 @@ static void an_empty_box_moves_nothing(void) {
     for (int zero = 0; zero < 3; zero++) {
         peerwin_box box = box_of(0, 8, 4, 2, 16, 64);
         box.count[zero] = 0;
-        CHECK_OK(peerwin_put_box(win, right_of(job.rank), &box, bytes, &box, NULL));
-        CHECK_OK(peerwin_get_box(win, right_of(job.rank), &box, bytes, &box, NULL));
+        CHECK_OK(peerwin_put_box(win, right_of(job.rank), &box, bytes, &box, job.stream));
+        CHECK_OK(peerwin_get_box(win, right_of(job.rank), &box, bytes, &box, job.stream));
     }
-    CHECK_OK(peerwin_barrier(ctx, NULL));
+    CHECK_OK(done(ctx, peerwin_barrier(ctx, job.stream)));
     check_all("the buffer", bytes, 0x77, sizeof(bytes));
     segment_load(win, 0, bytes, sizeof(bytes));
     check_all("the segment", bytes, 0, sizeof(bytes));
@@ -163,9 +163,9 @@ static void strides_of_flat_boxes_are_not_looked_at(void) {
     peerwin_box planes = box_of(16, 8, 1, 3, SIZE_MAX, 8);
     unsigned char bytes[128];
     pattern_write(bytes, job.rank, 3, sizeof(bytes));
-    CHECK_OK(peerwin_put_box(win, right_of(job.rank), &flat, bytes, &flat, NULL));
-    CHECK_OK(peerwin_get_box(win, job.rank, &planes, bytes, &planes, NULL));
-    CHECK_OK(peerwin_barrier(ctx, NULL));
+    CHECK_OK(peerwin_put_box(win, right_of(job.rank), &flat, bytes, &flat, job.stream));
+    CHECK_OK(peerwin_get_box(win, job.rank, &planes, bytes, &planes, job.stream));
+    CHECK_OK(done(ctx, peerwin_barrier(ctx, job.stream)));
     test_free(ctx, win);
 }
 
@@ -174,7 +174,7 @@ static void check_put_refused(peerwin_win *win, const peerwin_box *to, peerwin_s
     unsigned char source[64];
     memset(source, 0x77, sizeof(source));
     CHECK(to->count[0] <= sizeof(source));
-    CHECK_STATUS(peerwin_put_box(win, right_of(job.rank), to, source, &from, NULL), status, word);
+    CHECK_STATUS(peerwin_put_box(win, right_of(job.rank), to, source, &from, job.stream), status, word);
 }
 
 static void a_target_whose_rows_overlap_is_refused(void) {
@@ -192,13 +192,13 @@ static void a_target_whose_rows_overlap_is_refused(void) {
         peerwin_box from = box_of(0, wrong[i].count[0], wrong[i].count[1], wrong[i].count[2], 16, 64);
         unsigned char buffer[4096] = {0};
         check_put_refused(win, &wrong[i], PEERWIN_ERR_ARG, "overlap");
-        CHECK_STATUS(peerwin_get_box(win, right_of(job.rank), &from, buffer, &wrong[i], NULL), PEERWIN_ERR_ARG,
+        CHECK_STATUS(peerwin_get_box(win, right_of(job.rank), &from, buffer, &wrong[i], job.stream), PEERWIN_ERR_ARG,
                      "overlap");
         check_all("the target", buffer, 0, sizeof(buffer));
         /* As a source the same box is legal. */
-        CHECK_OK(peerwin_put_box(win, right_of(job.rank), &from, buffer, &wrong[i], NULL));
+        CHECK_OK(done(ctx, peerwin_put_box(win, right_of(job.rank), &from, buffer, &wrong[i], job.stream)));
     }
-    CHECK_OK(peerwin_barrier(ctx, NULL));
+    CHECK_OK(peerwin_barrier(ctx, job.stream));
     unsigned char got[4096];
     segment_load(win, 0, got, sizeof(got));
     check_all("the segment", got, 0, sizeof(got));
@@ -215,8 +215,8 @@ static void planes_between_the_rows_of_others_are_no_overlap(void) {
     unsigned char want[4096] = {0};
     unsigned char got[4096];
     pattern_write(data, job.rank, 9, sizeof(data));
-    CHECK_OK(peerwin_put_box(win, right_of(job.rank), &to, data, &from, NULL));
-    CHECK_OK(peerwin_barrier(ctx, NULL));
+    CHECK_OK(peerwin_put_box(win, right_of(job.rank), &to, data, &from, job.stream));
+    CHECK_OK(done(ctx, peerwin_barrier(ctx, job.stream)));
     pattern_write(data, left_of(job.rank), 9, sizeof(data));
     copy_box(want, &to, data, &from);
     segment_load(win, 0, got, sizeof(got));
@@ -245,16 +245,16 @@ static void a_box_that_leaves_the_segment_is_refused_naming_offset_and_size(void
         check_put_refused(win, &wrong[i], PEERWIN_ERR_RANGE, "4000");
         CHECK(test_text_has(peerwin_last_error(), test_number(wrong[i].offset)));
         if (wrong[i].count[1] == 1) {
-            CHECK_STATUS(peerwin_get_box(win, right_of(job.rank), &wrong[i], target, &to, NULL), PEERWIN_ERR_RANGE,
-                         "4000");
+            CHECK_STATUS(peerwin_get_box(win, right_of(job.rank), &wrong[i], target, &to, job.stream),
+                         PEERWIN_ERR_RANGE, "4000");
         }
     }
-    CHECK_OK(peerwin_barrier(ctx, NULL));
+    CHECK_OK(peerwin_barrier(ctx, job.stream));
     peerwin_box last = box_of(3992, 8, 1, 1, 0, 0);
     unsigned char bytes[4000] = {0};
-    CHECK_OK(peerwin_put_box(win, right_of(job.rank), &last, bytes, &last, NULL));
+    CHECK_OK(peerwin_put_box(win, right_of(job.rank), &last, bytes, &last, job.stream));
     CHECK_EQUAL(box_end(&last), 4000);
-    CHECK_OK(peerwin_barrier(ctx, NULL));
+    CHECK_OK(done(ctx, peerwin_barrier(ctx, job.stream)));
     test_free(ctx, win);
 }
 
@@ -266,8 +266,8 @@ static void boxes_of_unequal_counts_are_refused(void) {
     for (int k = 0; k < 3; k++) {
         peerwin_box from = to;
         from.count[k]--;
-        CHECK_STATUS(peerwin_put_box(win, job.rank, &to, bytes, &from, NULL), PEERWIN_ERR_ARG, "count");
-        CHECK_STATUS(peerwin_get_box(win, job.rank, &from, bytes, &to, NULL), PEERWIN_ERR_ARG, "count");
+        CHECK_STATUS(peerwin_put_box(win, job.rank, &to, bytes, &from, job.stream), PEERWIN_ERR_ARG, "count");
+        CHECK_STATUS(peerwin_get_box(win, job.rank, &from, bytes, &to, job.stream), PEERWIN_ERR_ARG, "count");
     }
     test_free(ctx, win);
 }

@@ -29,20 +29,20 @@ static void check_part(peerwin_ctx *ctx, peerwin_win *win, size_t offset, size_t
     segment_set(win, TEST_GUARD);
     pattern_write(data, job.rank, seed, bytes);
     buffer_store(buffer, 0, data, bytes);
-    CHECK_OK(peerwin_barrier(ctx, NULL));
-    CHECK_OK(peerwin_put(win, right_of(job.rank), offset, buffer, bytes, NULL));
-    CHECK_OK(peerwin_barrier(ctx, NULL));
+    CHECK_OK(peerwin_barrier(ctx, job.stream));
+    CHECK_OK(peerwin_put(win, right_of(job.rank), offset, buffer, bytes, job.stream));
+    CHECK_OK(peerwin_barrier(ctx, job.stream));
     segment_load(win, 0, got, BLOCK);
     pattern_write(data, left_of(job.rank), seed, bytes);
     check_all("before the part", got, TEST_GUARD, offset);
     check_bytes("the part", got + offset, data, bytes);
     check_all("after the part", got + offset + bytes, TEST_GUARD, BLOCK - offset - bytes);
-    CHECK_OK(peerwin_get(win, right_of(job.rank), offset, buffer, bytes, NULL));
-    CHECK_OK(peerwin_stream_sync(ctx, NULL));
+    CHECK_OK(peerwin_get(win, right_of(job.rank), offset, buffer, bytes, job.stream));
+    CHECK_OK(peerwin_stream_sync(ctx, job.stream));
     buffer_load(buffer, 0, got, bytes);
     pattern_write(data, job.rank, seed, bytes);
     check_bytes("the part, got back", got, data, bytes);
-    CHECK_OK(peerwin_barrier(ctx, NULL));
+    CHECK_OK(peerwin_barrier(ctx, job.stream));
     buffer_free(buffer);
     free(data);
     free(got);
@@ -70,11 +70,11 @@ static void c4_twenty_small_windows_do_not_touch_each_other(void) {
         void *buffer = buffer_new(BYTES);
         pattern_write(data, job.rank, i, BYTES);
         buffer_store(buffer, 0, data, BYTES);
-        CHECK_OK(peerwin_put(win[i], right_of(job.rank), 0, buffer, BYTES, NULL));
-        CHECK_OK(peerwin_stream_sync(ctx, NULL));
+        CHECK_OK(peerwin_put(win[i], right_of(job.rank), 0, buffer, BYTES, job.stream));
+        CHECK_OK(peerwin_stream_sync(ctx, job.stream));
         buffer_free(buffer);
     }
-    CHECK_OK(peerwin_barrier(ctx, NULL));
+    CHECK_OK(peerwin_barrier(ctx, job.stream));
     for (unsigned i = 0; i < COUNT; i++) {
         segment_load(win[i], 0, got, BYTES);
         pattern_write(data, left_of(job.rank), i, BYTES);
@@ -111,13 +111,13 @@ static void c6_ghosts_at_the_walls_keep_their_values(void) {
             line[DEPTH + cell] = cell_value(job.rank, step, cell);
         }
         buffer_store(buffer, 0, line, sizeof(line));
-        CHECK_OK(peerwin_barrier(ctx, NULL));
+        CHECK_OK(peerwin_barrier(ctx, job.stream));
         CHECK_OK(peerwin_put_signal(win, left, (DEPTH + CELLS) * sizeof(double), (char *)buffer + face, face, 0,
-                                    PEERWIN_SIGNAL_ADD, 1, NULL));
+                                    PEERWIN_SIGNAL_ADD, 1, job.stream));
         CHECK_OK(peerwin_put_signal(win, right, 0, (char *)buffer + CELLS * sizeof(double), face, 1, PEERWIN_SIGNAL_ADD,
-                                    1, NULL));
-        CHECK_OK(peerwin_wait(win, 0, right == MPI_PROC_NULL ? 0 : (uint64_t)step + 1, NULL));
-        CHECK_OK(peerwin_wait(win, 1, left == MPI_PROC_NULL ? 0 : (uint64_t)step + 1, NULL));
+                                    1, job.stream));
+        CHECK_OK(peerwin_wait(win, 0, right == MPI_PROC_NULL ? 0 : (uint64_t)step + 1, job.stream));
+        CHECK_OK(peerwin_wait(win, 1, left == MPI_PROC_NULL ? 0 : (uint64_t)step + 1, job.stream));
         double got[LINE];
         segment_load(win, 0, got, sizeof(got));
         for (int k = 0; k < DEPTH; k++) {
@@ -155,12 +155,12 @@ static void c7_empty_parts_are_legal_and_their_signals_arrive(void) {
     for (unsigned step = 1; step <= 10; step++) {
         pattern_write(data, job.rank, step, bytes);
         buffer_store(buffer, 0, data, bytes);
-        CHECK_OK(peerwin_put_signal(win, right, 0, buffer, bytes, 0, PEERWIN_SIGNAL_SET, step, NULL));
-        CHECK_OK(peerwin_wait(win, 0, step, NULL));
+        CHECK_OK(peerwin_put_signal(win, right, 0, buffer, bytes, 0, PEERWIN_SIGNAL_SET, step, job.stream));
+        CHECK_OK(peerwin_wait(win, 0, step, job.stream));
         segment_load(win, 0, data, arriving);
         pattern_write(want, left, step, arriving);
         check_bytes("what arrived", data, want, arriving);
-        CHECK_OK(peerwin_barrier(ctx, NULL));
+        CHECK_OK(peerwin_barrier(ctx, job.stream));
     }
     for (int rank = 0; rank < job.size; rank++) {
         CHECK_EQUAL(peerwin_win_bytes(win, rank), uneven_size(rank));
@@ -199,8 +199,8 @@ static void exchange_with_self(peerwin_win *win, const void *segment) {
         peerwin_box last = face_box(dim, N, low, extent);
         peerwin_box below = face_box(dim, 0, low, extent);
         peerwin_box above = face_box(dim, N + G, low, extent);
-        CHECK_OK(peerwin_put_box(win, job.rank, &above, segment, &first, NULL));
-        CHECK_OK(peerwin_put_box(win, job.rank, &below, segment, &last, NULL));
+        CHECK_OK(peerwin_put_box(win, job.rank, &above, segment, &first, job.stream));
+        CHECK_OK(peerwin_put_box(win, job.rank, &below, segment, &last, job.stream));
         low[dim] = 0;
         extent[dim] = W;
     }
@@ -228,7 +228,7 @@ static void c13_a_process_can_be_its_own_neighbour(void) {
     }
     segment_store(win, 0, cells, sizeof(cells));
     exchange_with_self(win, peerwin_win_ptr(win, 0));
-    CHECK_OK(peerwin_barrier(ctx, NULL));
+    CHECK_OK(peerwin_barrier(ctx, job.stream));
     segment_load(win, 0, cells, sizeof(cells));
     for (size_t z = 0; z < W; z++) {
         for (size_t y = 0; y < W; y++) {

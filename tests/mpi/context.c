@@ -19,10 +19,10 @@ static void check_works(peerwin_ctx *ctx) {
     peerwin_win *win = test_window(ctx, 800);
     void *source = buffer_new(800);
     fill_buffer(source, 0, rank, 0, 100);
-    CHECK_OK(peerwin_put_signal(win, right, 0, source, 800, 3, PEERWIN_SIGNAL_SET, 1, NULL));
-    CHECK_OK(peerwin_wait(win, 3, 1, NULL));
+    CHECK_OK(peerwin_put_signal(win, right, 0, source, 800, 3, PEERWIN_SIGNAL_SET, 1, job.stream));
+    CHECK_OK(peerwin_wait(win, 3, 1, job.stream));
     check_fill_segment(win, 0, left, 0, 100);
-    CHECK_OK(peerwin_barrier(ctx, NULL));
+    CHECK_OK(peerwin_barrier(ctx, job.stream));
     CHECK_OK(peerwin_check(ctx));
     buffer_free(source);
     CHECK_OK(peerwin_win_free(win));
@@ -122,11 +122,11 @@ static void several_contexts_live_at_once_and_end_in_any_order(void) {
     MPI_Comm_free(&half);
 }
 
-static void contexts_can_be_made_and_ended_a_hundred_times(void) {
+static void contexts_can_be_made_and_ended_many_times(void) {
     size_t descriptors = leaks_open_descriptors();
-    for (int i = 0; i < 100; i++) {
+    for (int i = test_rounds(100, 20); i > 0; i--) {
         peerwin_ctx *ctx = test_context(MPI_COMM_WORLD, 0);
-        CHECK_OK(peerwin_barrier(ctx, NULL));
+        CHECK_OK(peerwin_barrier(ctx, job.stream));
         CHECK_OK(peerwin_finalize(ctx));
     }
     CHECK_EQUAL(leaks_open_descriptors(), descriptors);
@@ -193,6 +193,9 @@ static void peer_query_tells_path_and_reason(void) {
             CHECK_EQUAL(peer.link, PEERWIN_LINK_HOST);
             CHECK_EQUAL(peer.native_atomics, 1);
             CHECK_EQUAL(strlen(peer.device), 0);
+        } else {
+            CHECK(peer.link != PEERWIN_LINK_NONE);
+            CHECK(strlen(peer.device) >= 36);
         }
     }
     CHECK_OK(peerwin_finalize(ctx));
@@ -239,13 +242,13 @@ static void check_unreachable(peerwin_win *win, int rank) {
     peerwin_box box = {.offset = 0, .count = {4, 1, 1}, .stride = {0, 0}};
     CHECK(peerwin_win_ptr(win, rank) == NULL);
     CHECK_EQUAL(peerwin_win_path(win, rank), PEERWIN_PATH_NONE);
-    CHECK_STATUS(peerwin_put(win, rank, 0, byte, 4, NULL), PEERWIN_ERR_UNREACHABLE, "rank");
-    CHECK_STATUS(peerwin_get(win, rank, 0, byte, 4, NULL), PEERWIN_ERR_UNREACHABLE, "rank");
-    CHECK_STATUS(peerwin_put_box(win, rank, &box, byte, &box, NULL), PEERWIN_ERR_UNREACHABLE, "rank");
-    CHECK_STATUS(peerwin_get_box(win, rank, &box, byte, &box, NULL), PEERWIN_ERR_UNREACHABLE, "rank");
-    CHECK_STATUS(peerwin_signal(win, rank, 0, PEERWIN_SIGNAL_SET, 1, NULL), PEERWIN_ERR_UNREACHABLE, "rank");
-    CHECK_STATUS(peerwin_put_signal(win, rank, 0, byte, 4, 0, PEERWIN_SIGNAL_ADD, 1, NULL), PEERWIN_ERR_UNREACHABLE,
-                 "rank");
+    CHECK_STATUS(peerwin_put(win, rank, 0, byte, 4, job.stream), PEERWIN_ERR_UNREACHABLE, "rank");
+    CHECK_STATUS(peerwin_get(win, rank, 0, byte, 4, job.stream), PEERWIN_ERR_UNREACHABLE, "rank");
+    CHECK_STATUS(peerwin_put_box(win, rank, &box, byte, &box, job.stream), PEERWIN_ERR_UNREACHABLE, "rank");
+    CHECK_STATUS(peerwin_get_box(win, rank, &box, byte, &box, job.stream), PEERWIN_ERR_UNREACHABLE, "rank");
+    CHECK_STATUS(peerwin_signal(win, rank, 0, PEERWIN_SIGNAL_SET, 1, job.stream), PEERWIN_ERR_UNREACHABLE, "rank");
+    CHECK_STATUS(peerwin_put_signal(win, rank, 0, byte, 4, 0, PEERWIN_SIGNAL_ADD, 1, job.stream),
+                 PEERWIN_ERR_UNREACHABLE, "rank");
 }
 
 /* On a pretended node of k ranks: paths, sizes that are still known, refusals, and work inside the node. */
@@ -262,8 +265,8 @@ static void check_pretended_nodes(int node_ranks) {
     int left = first + (job.rank - first + count - 1) % count;
     void *source = buffer_new(800);
     fill_buffer(source, 0, job.rank, 0, 100);
-    CHECK_OK(peerwin_put_signal(win, right, 0, source, 800, 0, PEERWIN_SIGNAL_SET, 1, NULL));
-    CHECK_OK(peerwin_wait(win, 0, 1, NULL));
+    CHECK_OK(peerwin_put_signal(win, right, 0, source, 800, 0, PEERWIN_SIGNAL_SET, 1, job.stream));
+    CHECK_OK(peerwin_wait(win, 0, 1, job.stream));
     check_fill_segment(win, 0, left, 0, 100);
     for (int rank = 0; rank < job.size; rank++) {
         CHECK_EQUAL(peerwin_win_bytes(win, rank), 800 + 8 * rank);
@@ -276,7 +279,15 @@ static void check_pretended_nodes(int node_ranks) {
     test_env("PEERWIN_NODE_RANKS", NULL);
 }
 
+/* Fabric handles leave the machine, and so do pretended nodes. */
+static int nodes_are_linked(void) {
+    return test_agree_skip(test_forced_handle("fabric"), "fabric handles reach other nodes");
+}
+
 static void pretended_nodes_have_no_path_between_them(void) {
+    if (nodes_are_linked()) {
+        return;
+    }
     for (int node_ranks = 1; node_ranks < job.size; node_ranks++) {
         check_pretended_nodes(node_ranks);
     }
@@ -286,9 +297,9 @@ static void barriers_and_sums_span_pretended_nodes_or_are_refused_alike(void) {
     test_env("PEERWIN_NODE_RANKS", "1");
     peerwin_ctx *ctx = test_context(MPI_COMM_WORLD, 0);
     int64_t sum = job.rank;
-    peerwin_status barrier = peerwin_barrier(ctx, NULL);
+    peerwin_status barrier = done(ctx, peerwin_barrier(ctx, job.stream));
     test_check_same(__FILE__, __LINE__, "peerwin_barrier", barrier);
-    peerwin_status reduce = peerwin_allreduce(ctx, &sum, 1, PEERWIN_INT64, PEERWIN_SUM, NULL);
+    peerwin_status reduce = done(ctx, peerwin_allreduce(ctx, &sum, 1, PEERWIN_INT64, PEERWIN_SUM, job.stream));
     test_check_same(__FILE__, __LINE__, "peerwin_allreduce", reduce);
     CHECK(barrier == PEERWIN_OK || barrier == PEERWIN_ERR_UNREACHABLE);
     CHECK_EQUAL(reduce, barrier);
@@ -303,6 +314,9 @@ static void barriers_and_sums_span_pretended_nodes_or_are_refused_alike(void) {
 }
 
 static void strict_mode_refuses_a_pair_without_a_path_at_init(void) {
+    if (nodes_are_linked()) {
+        return;
+    }
     peerwin_config config;
     peerwin_ctx *ctx = NULL;
     peerwin_config_init(&config);
@@ -331,7 +345,7 @@ static const test_case cases[] = {
     TEST_CASE(the_callers_communicator_may_be_freed_at_once, 1, 0),
     TEST_CASE(no_config_means_defaults, 1, 0),
     TEST_CASE(several_contexts_live_at_once_and_end_in_any_order, 1, 0),
-    TEST_CASE(contexts_can_be_made_and_ended_a_hundred_times, 1, 4),
+    TEST_CASE(contexts_can_be_made_and_ended_many_times, 1, 4),
     TEST_CASE(finalize_frees_forgotten_windows, 1, 0),
     TEST_CASE(finalize_and_free_of_null_are_fine, 1, 0),
     TEST_CASE(accessors_of_null_say_nothing_is_there, 1, 0),

@@ -38,8 +38,8 @@ static int is_ok_or_names_descriptors(const char *call, peerwin_status status) {
 static void check_ring(peerwin_win *win, uint64_t round) {
     double value = job.rank * 1e6 + (double)round;
     int right = (job.rank + 1) % job.size;
-    CHECK_OK(peerwin_put_signal(win, right, 0, &value, sizeof(value), 0, PEERWIN_SIGNAL_SET, round, NULL));
-    CHECK_OK(peerwin_wait(win, 0, round, NULL));
+    CHECK_OK(peerwin_put_signal(win, right, 0, &value, sizeof(value), 0, PEERWIN_SIGNAL_SET, round, job.stream));
+    CHECK_OK(peerwin_wait(win, 0, round, job.stream));
     segment_load(win, 0, &value, sizeof(value));
     CHECK(value == (job.rank + job.size - 1) % job.size * 1e6 + (double)round);
 }
@@ -56,7 +56,7 @@ static void check_windows(peerwin_ctx *ctx, int count) {
     for (int i = 0; i < made; i++) {
         check_ring(win[i], (uint64_t)i + 1);
     }
-    CHECK_OK(peerwin_barrier(ctx, NULL));
+    CHECK_OK(peerwin_barrier(ctx, job.stream));
     for (int i = 0; i < made; i++) {
         CHECK_OK(peerwin_win_free(win[i]));
     }
@@ -156,7 +156,7 @@ static void the_limit_at_every_step_of_a_window_leaves_the_context_usable(void) 
         CHECK_OK(peerwin_win_free(win));
         set_descriptor_limit(normal);
         CHECK_EQUAL(leaks_open_descriptors(), descriptors);
-        CHECK_OK(peerwin_barrier(ctx, NULL));
+        CHECK_OK(peerwin_barrier(ctx, job.stream));
         CHECK_OK(peerwin_check(ctx));
     }
     CHECK(made > 0);
@@ -201,7 +201,7 @@ static void no_address_space_on_one_rank_fails_alike_everywhere(void) {
         CHECK_STATUS_ALL(peerwin_win_alloc(ctx, (size_t)256 << 20, NULL, &win), PEERWIN_ERR_NO_MEMORY, "rank");
         CHECK(win == NULL);
         CHECK(setrlimit(RLIMIT_AS, &normal) == 0);
-        CHECK_OK(peerwin_barrier(ctx, NULL));
+        CHECK_OK(peerwin_barrier(ctx, job.stream));
     }
     test_free(ctx, test_window(ctx, 64));
 }

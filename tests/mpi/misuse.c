@@ -17,13 +17,13 @@ static void check_rank_refused(peerwin_win *win, int rank) {
     char bytes[16] = "";
     peerwin_box box = {.offset = 0, .count = {4, 1, 1}, .stride = {0, 0}};
     snprintf(word, sizeof(word), "%d", rank);
-    CHECK_STATUS(peerwin_put(win, rank, 0, bytes, 4, NULL), PEERWIN_ERR_ARG, "rank", word);
-    CHECK_STATUS(peerwin_get(win, rank, 0, bytes, 4, NULL), PEERWIN_ERR_ARG, "rank", word);
-    CHECK_STATUS(peerwin_put_box(win, rank, &box, bytes, &box, NULL), PEERWIN_ERR_ARG, "rank", word);
-    CHECK_STATUS(peerwin_get_box(win, rank, &box, bytes, &box, NULL), PEERWIN_ERR_ARG, "rank", word);
-    CHECK_STATUS(peerwin_signal(win, rank, 0, PEERWIN_SIGNAL_SET, 1, NULL), PEERWIN_ERR_ARG, "rank", word);
-    CHECK_STATUS(peerwin_put_signal(win, rank, 0, bytes, 4, 0, PEERWIN_SIGNAL_SET, 1, NULL), PEERWIN_ERR_ARG, "rank",
-                 word);
+    CHECK_STATUS(peerwin_put(win, rank, 0, bytes, 4, job.stream), PEERWIN_ERR_ARG, "rank", word);
+    CHECK_STATUS(peerwin_get(win, rank, 0, bytes, 4, job.stream), PEERWIN_ERR_ARG, "rank", word);
+    CHECK_STATUS(peerwin_put_box(win, rank, &box, bytes, &box, job.stream), PEERWIN_ERR_ARG, "rank", word);
+    CHECK_STATUS(peerwin_get_box(win, rank, &box, bytes, &box, job.stream), PEERWIN_ERR_ARG, "rank", word);
+    CHECK_STATUS(peerwin_signal(win, rank, 0, PEERWIN_SIGNAL_SET, 1, job.stream), PEERWIN_ERR_ARG, "rank", word);
+    CHECK_STATUS(peerwin_put_signal(win, rank, 0, bytes, 4, 0, PEERWIN_SIGNAL_SET, 1, job.stream), PEERWIN_ERR_ARG,
+                 "rank", word);
 }
 
 static void a_rank_out_of_range_is_refused_by_every_call(void) {
@@ -45,11 +45,11 @@ static void a_rank_out_of_range_is_refused_by_every_call(void) {
 static void check_range_refused(peerwin_win *win, size_t offset, size_t bytes, size_t size) {
     int right = (job.rank + 1) % job.size;
     char buffer[128] = "";
-    CHECK_STATUS(peerwin_put(win, right, offset, buffer, bytes, NULL), PEERWIN_ERR_RANGE, test_number(offset),
+    CHECK_STATUS(peerwin_put(win, right, offset, buffer, bytes, job.stream), PEERWIN_ERR_RANGE, test_number(offset),
                  test_number(bytes), test_number(size));
-    CHECK_STATUS(peerwin_get(win, right, offset, buffer, bytes, NULL), PEERWIN_ERR_RANGE, test_number(offset),
+    CHECK_STATUS(peerwin_get(win, right, offset, buffer, bytes, job.stream), PEERWIN_ERR_RANGE, test_number(offset),
                  test_number(bytes), test_number(size));
-    CHECK_STATUS(peerwin_put_signal(win, right, offset, buffer, bytes, 0, PEERWIN_SIGNAL_SET, 1, NULL),
+    CHECK_STATUS(peerwin_put_signal(win, right, offset, buffer, bytes, 0, PEERWIN_SIGNAL_SET, 1, job.stream),
                  PEERWIN_ERR_RANGE, test_number(offset), test_number(bytes), test_number(size));
 }
 
@@ -65,7 +65,7 @@ static void a_range_outside_the_segment_is_refused_naming_offset_bytes_and_size(
     check_range_refused(win, SIZE_MAX - 7, 16, size);
     check_range_refused(win, 16, SIZE_MAX - 7, size);
     check_range_refused(win, (size_t)1 << 63, (size_t)1 << 63, size);
-    CHECK_OK(peerwin_barrier(ctx, NULL));
+    CHECK_OK(done(ctx, peerwin_barrier(ctx, job.stream)));
     uint64_t value = 1;
     CHECK_OK(peerwin_signal_read(win, 0, &value));
     CHECK_EQUAL(value, 0);
@@ -81,15 +81,17 @@ static void a_slot_out_of_range_is_refused_naming_it(void) {
     peerwin_win *win = test_window(ctx, 64);
     char bytes[8] = "";
     uint64_t value = 0;
-    CHECK_STATUS(peerwin_signal(win, 0, 64, PEERWIN_SIGNAL_SET, 1, NULL), PEERWIN_ERR_ARG, "slot", "64");
-    CHECK_STATUS(peerwin_signal(win, 0, 4294967295u, PEERWIN_SIGNAL_SET, 1, NULL), PEERWIN_ERR_ARG, "slot",
+    CHECK_STATUS(peerwin_signal(win, 0, 64, PEERWIN_SIGNAL_SET, 1, job.stream), PEERWIN_ERR_ARG, "slot", "64");
+    CHECK_STATUS(peerwin_signal(win, 0, 4294967295u, PEERWIN_SIGNAL_SET, 1, job.stream), PEERWIN_ERR_ARG, "slot",
                  "4294967295");
-    CHECK_STATUS(peerwin_put_signal(win, 0, 0, bytes, 8, 64, PEERWIN_SIGNAL_SET, 1, NULL), PEERWIN_ERR_ARG, "slot");
-    CHECK_STATUS(peerwin_wait(win, 64, 1, NULL), PEERWIN_ERR_ARG, "slot");
-    CHECK_STATUS(peerwin_consume(win, 64, 1, NULL), PEERWIN_ERR_ARG, "slot");
+    CHECK_STATUS(peerwin_put_signal(win, 0, 0, bytes, 8, 64, PEERWIN_SIGNAL_SET, 1, job.stream), PEERWIN_ERR_ARG,
+                 "slot");
+    CHECK_STATUS(peerwin_wait(win, 64, 1, job.stream), PEERWIN_ERR_ARG, "slot");
+    CHECK_STATUS(peerwin_consume(win, 64, 1, job.stream), PEERWIN_ERR_ARG, "slot");
     CHECK_STATUS(peerwin_signal_read(win, 64, &value), PEERWIN_ERR_ARG, "slot");
-    CHECK_STATUS(peerwin_signal(win, 0, 0, (peerwin_signal_op)2, 1, NULL), PEERWIN_ERR_ARG, "op");
-    CHECK_STATUS(peerwin_put_signal(win, 0, 0, bytes, 8, 0, (peerwin_signal_op)7, 1, NULL), PEERWIN_ERR_ARG, "op");
+    CHECK_STATUS(peerwin_signal(win, 0, 0, (peerwin_signal_op)2, 1, job.stream), PEERWIN_ERR_ARG, "op");
+    CHECK_STATUS(peerwin_put_signal(win, 0, 0, bytes, 8, 0, (peerwin_signal_op)7, 1, job.stream), PEERWIN_ERR_ARG,
+                 "op");
     CHECK_OK(peerwin_signal_read(win, 0, &value));
     CHECK_EQUAL(value, 0);
     test_free(ctx, win);
@@ -102,26 +104,27 @@ static void null_handles_and_pointers_are_refused(void) {
     uint64_t value = 0;
     peerwin_box box = {.offset = 0, .count = {4, 1, 1}, .stride = {0, 0}};
     peerwin_peer peer = {.size = sizeof(peer)};
-    CHECK_STATUS(peerwin_put(NULL, 0, 0, bytes, 8, NULL), PEERWIN_ERR_ARG, "NULL");
-    CHECK_STATUS(peerwin_get(NULL, 0, 0, bytes, 8, NULL), PEERWIN_ERR_ARG, "NULL");
-    CHECK_STATUS(peerwin_put(NULL, MPI_PROC_NULL, 0, bytes, 8, NULL), PEERWIN_ERR_ARG, "NULL");
-    CHECK_STATUS(peerwin_put(win, 0, 0, NULL, 8, NULL), PEERWIN_ERR_ARG, "NULL");
-    CHECK_STATUS(peerwin_get(win, 0, 0, NULL, 8, NULL), PEERWIN_ERR_ARG, "NULL");
-    CHECK_STATUS(peerwin_put_box(win, 0, NULL, bytes, &box, NULL), PEERWIN_ERR_ARG, "NULL");
-    CHECK_STATUS(peerwin_put_box(win, 0, &box, NULL, &box, NULL), PEERWIN_ERR_ARG, "NULL");
-    CHECK_STATUS(peerwin_put_box(win, 0, &box, bytes, NULL, NULL), PEERWIN_ERR_ARG, "NULL");
-    CHECK_STATUS(peerwin_get_box(win, 0, NULL, bytes, &box, NULL), PEERWIN_ERR_ARG, "NULL");
-    CHECK_STATUS(peerwin_get_box(NULL, 0, &box, bytes, &box, NULL), PEERWIN_ERR_ARG, "NULL");
-    CHECK_STATUS(peerwin_signal(NULL, 0, 0, PEERWIN_SIGNAL_SET, 1, NULL), PEERWIN_ERR_ARG, "NULL");
-    CHECK_STATUS(peerwin_put_signal(NULL, 0, 0, bytes, 8, 0, PEERWIN_SIGNAL_SET, 1, NULL), PEERWIN_ERR_ARG, "NULL");
-    CHECK_STATUS(peerwin_put_signal(win, 0, 0, NULL, 8, 0, PEERWIN_SIGNAL_SET, 1, NULL), PEERWIN_ERR_ARG, "NULL");
-    CHECK_STATUS(peerwin_wait(NULL, 0, 1, NULL), PEERWIN_ERR_ARG, "NULL");
-    CHECK_STATUS(peerwin_consume(NULL, 0, 1, NULL), PEERWIN_ERR_ARG, "NULL");
+    CHECK_STATUS(peerwin_put(NULL, 0, 0, bytes, 8, job.stream), PEERWIN_ERR_ARG, "NULL");
+    CHECK_STATUS(peerwin_get(NULL, 0, 0, bytes, 8, job.stream), PEERWIN_ERR_ARG, "NULL");
+    CHECK_STATUS(peerwin_put(NULL, MPI_PROC_NULL, 0, bytes, 8, job.stream), PEERWIN_ERR_ARG, "NULL");
+    CHECK_STATUS(peerwin_put(win, 0, 0, NULL, 8, job.stream), PEERWIN_ERR_ARG, "NULL");
+    CHECK_STATUS(peerwin_get(win, 0, 0, NULL, 8, job.stream), PEERWIN_ERR_ARG, "NULL");
+    CHECK_STATUS(peerwin_put_box(win, 0, NULL, bytes, &box, job.stream), PEERWIN_ERR_ARG, "NULL");
+    CHECK_STATUS(peerwin_put_box(win, 0, &box, NULL, &box, job.stream), PEERWIN_ERR_ARG, "NULL");
+    CHECK_STATUS(peerwin_put_box(win, 0, &box, bytes, NULL, job.stream), PEERWIN_ERR_ARG, "NULL");
+    CHECK_STATUS(peerwin_get_box(win, 0, NULL, bytes, &box, job.stream), PEERWIN_ERR_ARG, "NULL");
+    CHECK_STATUS(peerwin_get_box(NULL, 0, &box, bytes, &box, job.stream), PEERWIN_ERR_ARG, "NULL");
+    CHECK_STATUS(peerwin_signal(NULL, 0, 0, PEERWIN_SIGNAL_SET, 1, job.stream), PEERWIN_ERR_ARG, "NULL");
+    CHECK_STATUS(peerwin_put_signal(NULL, 0, 0, bytes, 8, 0, PEERWIN_SIGNAL_SET, 1, job.stream), PEERWIN_ERR_ARG,
+                 "NULL");
+    CHECK_STATUS(peerwin_put_signal(win, 0, 0, NULL, 8, 0, PEERWIN_SIGNAL_SET, 1, job.stream), PEERWIN_ERR_ARG, "NULL");
+    CHECK_STATUS(peerwin_wait(NULL, 0, 1, job.stream), PEERWIN_ERR_ARG, "NULL");
+    CHECK_STATUS(peerwin_consume(NULL, 0, 1, job.stream), PEERWIN_ERR_ARG, "NULL");
     CHECK_STATUS(peerwin_signal_read(NULL, 0, &value), PEERWIN_ERR_ARG, "NULL");
     CHECK_STATUS(peerwin_signal_read(win, 0, NULL), PEERWIN_ERR_ARG, "NULL");
-    CHECK_STATUS(peerwin_quiet(NULL, NULL), PEERWIN_ERR_ARG, "NULL");
-    CHECK_STATUS(peerwin_barrier(NULL, NULL), PEERWIN_ERR_ARG, "NULL");
-    CHECK_STATUS(peerwin_stream_sync(NULL, NULL), PEERWIN_ERR_ARG, "NULL");
+    CHECK_STATUS(peerwin_quiet(NULL, job.stream), PEERWIN_ERR_ARG, "NULL");
+    CHECK_STATUS(peerwin_barrier(NULL, job.stream), PEERWIN_ERR_ARG, "NULL");
+    CHECK_STATUS(peerwin_stream_sync(NULL, job.stream), PEERWIN_ERR_ARG, "NULL");
     CHECK_STATUS(peerwin_check(NULL), PEERWIN_ERR_ARG, "NULL");
     CHECK_STATUS(peerwin_abort(NULL), PEERWIN_ERR_ARG, "NULL");
     CHECK_STATUS(peerwin_peer_query(NULL, 0, &peer), PEERWIN_ERR_ARG, "NULL");
@@ -422,7 +425,8 @@ static void the_environment_overrides_the_config(void) {
     CHECK_OK(peerwin_init(MPI_COMM_WORLD, &config, &ctx));
     test_env("PEERWIN_TIMEOUT", NULL);
     peerwin_win *win = test_window(ctx, 8);
-    CHECK_STATUS(peerwin_wait(win, 0, 1, NULL), PEERWIN_ERR_TIMEOUT, "slot");
+    CHECK_STATUS(done(ctx, peerwin_wait(win, 0, 1, job.stream)), PEERWIN_ERR_TIMEOUT, "slot");
+    test_fulfil(ctx, win, 0, 1);
     MPI_Barrier(MPI_COMM_WORLD);
     test_free(ctx, win);
 }
@@ -457,10 +461,10 @@ static void every_status_has_a_text_and_the_versions_agree(void) {
 static void a_success_leaves_the_last_error_as_it_was(void) {
     char before[2048];
     peerwin_ctx *ctx = test_context(MPI_COMM_WORLD, 0);
-    CHECK_STATUS(peerwin_quiet(NULL, NULL), PEERWIN_ERR_ARG, "peerwin_quiet");
+    CHECK_STATUS(peerwin_quiet(NULL, job.stream), PEERWIN_ERR_ARG, "peerwin_quiet");
     snprintf(before, sizeof(before), "%s", peerwin_last_error());
-    CHECK_OK(peerwin_quiet(ctx, NULL));
-    CHECK_OK(peerwin_barrier(ctx, NULL));
+    CHECK_OK(peerwin_quiet(ctx, job.stream));
+    CHECK_OK(peerwin_barrier(ctx, job.stream));
     CHECK(strcmp(before, peerwin_last_error()) == 0);
     CHECK_OK(peerwin_finalize(ctx));
     CHECK(strcmp(before, peerwin_last_error()) == 0);

@@ -33,10 +33,10 @@ static void check_exchange(peerwin_ctx *ctx, int node_ranks) {
     CHECK_EQUAL(size, node_ranks);
     fill_buffer(buffer, 0, job.rank, 0, BYTES / 8);
     CHECK_EQUAL(peerwin_win_path(win, right), right == job.rank ? PEERWIN_PATH_SELF : PEERWIN_PATH_DIRECT);
-    CHECK_OK(peerwin_put_signal(win, right, 0, buffer, BYTES, 0, PEERWIN_SIGNAL_SET, 1, NULL));
-    CHECK_OK(peerwin_wait(win, 0, 1, NULL));
+    CHECK_OK(peerwin_put_signal(win, right, 0, buffer, BYTES, 0, PEERWIN_SIGNAL_SET, 1, job.stream));
+    CHECK_OK(peerwin_wait(win, 0, 1, job.stream));
     check_fill_segment(win, 0, left, 0, BYTES / 8);
-    CHECK_OK(peerwin_barrier(ctx, NULL));
+    CHECK_OK(peerwin_barrier(ctx, job.stream));
     buffer_free(buffer);
     CHECK_OK(peerwin_win_free(win));
 }

@@ -33,19 +33,19 @@ static int calls_of_child(pair p) {
         fprintf(stderr, "child: " #call " said \"%s\"\n", peerwin_last_error());                                       \
         return number;                                                                                                 \
     }
-    REFUSED(1, peerwin_put(p.win, right, 0, bytes, 8, NULL))
-    REFUSED(2, peerwin_get(p.win, right, 0, bytes, 8, NULL))
-    REFUSED(3, peerwin_put_box(p.win, right, &box, bytes, &box, NULL))
-    REFUSED(4, peerwin_get_box(p.win, right, &box, bytes, &box, NULL))
-    REFUSED(5, peerwin_signal(p.win, right, 0, PEERWIN_SIGNAL_ADD, 1, NULL))
-    REFUSED(6, peerwin_put_signal(p.win, right, 0, bytes, 8, 0, PEERWIN_SIGNAL_ADD, 1, NULL))
-    REFUSED(7, peerwin_wait(p.win, 0, 1, NULL))
-    REFUSED(8, peerwin_consume(p.win, 0, 1, NULL))
+    REFUSED(1, peerwin_put(p.win, right, 0, bytes, 8, job.stream))
+    REFUSED(2, peerwin_get(p.win, right, 0, bytes, 8, job.stream))
+    REFUSED(3, peerwin_put_box(p.win, right, &box, bytes, &box, job.stream))
+    REFUSED(4, peerwin_get_box(p.win, right, &box, bytes, &box, job.stream))
+    REFUSED(5, peerwin_signal(p.win, right, 0, PEERWIN_SIGNAL_ADD, 1, job.stream))
+    REFUSED(6, peerwin_put_signal(p.win, right, 0, bytes, 8, 0, PEERWIN_SIGNAL_ADD, 1, job.stream))
+    REFUSED(7, peerwin_wait(p.win, 0, 1, job.stream))
+    REFUSED(8, peerwin_consume(p.win, 0, 1, job.stream))
     REFUSED(9, peerwin_signal_read(p.win, 0, &value))
-    REFUSED(10, peerwin_quiet(p.ctx, NULL))
-    REFUSED(11, peerwin_barrier(p.ctx, NULL))
-    REFUSED(12, peerwin_allreduce(p.ctx, bytes, 1, PEERWIN_INT64, PEERWIN_SUM, NULL))
-    REFUSED(13, peerwin_stream_sync(p.ctx, NULL))
+    REFUSED(10, peerwin_quiet(p.ctx, job.stream))
+    REFUSED(11, peerwin_barrier(p.ctx, job.stream))
+    REFUSED(12, peerwin_allreduce(p.ctx, bytes, 1, PEERWIN_INT64, PEERWIN_SUM, job.stream))
+    REFUSED(13, peerwin_stream_sync(p.ctx, job.stream))
     REFUSED(14, peerwin_win_alloc(p.ctx, 8, NULL, &win))
     REFUSED(15, peerwin_win_attach(p.ctx, bytes, 8, NULL, &win))
     REFUSED(16, peerwin_win_free(p.win))
@@ -73,11 +73,11 @@ static void check_child(pair p) {
 static void check_ring(pair p, uint64_t round) {
     int right = (job.rank + 1) % job.size;
     double value = (double)(job.rank * 1000) + (double)round;
-    CHECK_OK(peerwin_put_signal(p.win, right, 0, &value, sizeof(value), 7, PEERWIN_SIGNAL_SET, round, NULL));
-    CHECK_OK(peerwin_wait(p.win, 7, round, NULL));
+    CHECK_OK(peerwin_put_signal(p.win, right, 0, &value, sizeof(value), 7, PEERWIN_SIGNAL_SET, round, job.stream));
+    CHECK_OK(peerwin_wait(p.win, 7, round, job.stream));
     segment_load(p.win, 0, &value, sizeof(value));
     CHECK(value == (double)((job.rank + job.size - 1) % job.size * 1000) + (double)round);
-    CHECK_OK(peerwin_barrier(p.ctx, NULL));
+    CHECK_OK(peerwin_barrier(p.ctx, job.stream));
 }
 
 static void a_forked_child_is_refused_and_the_parent_unharmed(void) {
@@ -153,7 +153,7 @@ static void a_second_thread_at_once_is_refused_and_the_first_goes_on(void) {
     CHECK_EQUAL(pthread_create(&thread, NULL, intrude, &thief), 0);
     peerwin_status status = PEERWIN_ERR_STATE;
     while (status == PEERWIN_ERR_STATE) { /* the other thread may have been in first */
-        status = peerwin_wait(thief.p.win, 0, 1, NULL);
+        status = done(thief.p.ctx, peerwin_wait(thief.p.win, 0, 1, job.stream));
     }
     CHECK_EQUAL(status, PEERWIN_ERR_TIMEOUT);
     thief.stop = 1;
@@ -161,6 +161,7 @@ static void a_second_thread_at_once_is_refused_and_the_first_goes_on(void) {
     CHECK(thief.refused);
     CHECK(test_text_has(thief.text, "thread"));
     CHECK_EQUAL(thief.check, PEERWIN_OK);
+    test_fulfil(thief.p.ctx, thief.p.win, 0, 1);
     check_ring(thief.p, 1);
     test_free(thief.p.ctx, thief.p.win);
 }
@@ -169,7 +170,7 @@ static void a_second_thread_at_once_is_refused_and_the_first_goes_on(void) {
 static void *fail_elsewhere(void *argument) {
     char *text = argument;
     snprintf(text, 512, "%s", peerwin_last_error());
-    if (peerwin_quiet(NULL, NULL) == PEERWIN_OK) {
+    if (peerwin_quiet(NULL, job.stream) == PEERWIN_OK) {
         return argument;
     }
     return NULL;
@@ -179,7 +180,7 @@ static void the_last_error_is_each_threads_own(void) {
     char first_seen[512] = "x";
     char before[512];
     pthread_t thread;
-    CHECK_STATUS(peerwin_barrier(NULL, NULL), PEERWIN_ERR_ARG, "peerwin_barrier");
+    CHECK_STATUS(peerwin_barrier(NULL, job.stream), PEERWIN_ERR_ARG, "peerwin_barrier");
     snprintf(before, sizeof(before), "%s", peerwin_last_error());
     CHECK_EQUAL(pthread_create(&thread, NULL, fail_elsewhere, first_seen), 0);
     CHECK_EQUAL(pthread_join(thread, NULL), 0);
@@ -201,10 +202,10 @@ static void a_helper_thread_may_end_the_wait_of_the_main_one(void) {
     if (job.rank == 0) {
         CHECK_EQUAL(pthread_create(&thread, NULL, abort_later, ctx), 0);
     }
-    CHECK_STATUS_ALL(peerwin_wait(win, 0, 1, NULL), PEERWIN_ERR_ABORTED, "peer 0", "peerwin_abort");
+    CHECK_STATUS_ALL(done(ctx, peerwin_wait(win, 0, 1, job.stream)), PEERWIN_ERR_ABORTED, "peer 0", "peerwin_abort");
     CHECK(test_seconds() - start < 1.5);
     CHECK_STATUS(peerwin_check(ctx), PEERWIN_ERR_ABORTED, "peer 0", "peerwin_abort");
-    CHECK_STATUS(peerwin_barrier(ctx, NULL), PEERWIN_ERR_ABORTED, "peer 0", "peerwin_abort");
+    CHECK_STATUS(peerwin_barrier(ctx, job.stream), PEERWIN_ERR_ABORTED, "peer 0", "peerwin_abort");
     if (job.rank == 0) {
         CHECK_EQUAL(pthread_join(thread, &failed), 0);
         CHECK(failed == NULL);
@@ -216,12 +217,12 @@ static void a_helper_thread_may_end_the_wait_of_the_main_one(void) {
 static void *many_puts(void *argument) {
     pair *p = argument;
     double value = 1;
-    for (int i = 0; i < 200000; i++) {
-        if (peerwin_put(p->win, (job.rank + 1) % job.size, 8, &value, sizeof(value), NULL) != PEERWIN_OK) {
+    for (int i = test_rounds(200000, 2000); i > 0; i--) {
+        if (peerwin_put(p->win, (job.rank + 1) % job.size, 8, &value, sizeof(value), job.stream) != PEERWIN_OK) {
             return argument;
         }
     }
-    return NULL;
+    return done(p->ctx, PEERWIN_OK) == PEERWIN_OK ? NULL : argument;
 }
 
 static void two_contexts_serve_two_threads(void) {

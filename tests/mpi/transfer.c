@@ -26,16 +26,16 @@ static void put_reaches_every_rank_and_get_reads_it_back(void) {
     void *buffer = buffer_new(part);
     fill_buffer(buffer, 0, job.rank, 0, COUNT);
     for (int rank = 0; rank < job.size; rank++) {
-        CHECK_OK(peerwin_put(win, rank, part * (size_t)job.rank, buffer, part, NULL));
+        CHECK_OK(peerwin_put(win, rank, part * (size_t)job.rank, buffer, part, job.stream));
     }
-    CHECK_OK(peerwin_barrier(ctx, NULL));
+    CHECK_OK(peerwin_barrier(ctx, job.stream));
     for (int rank = 0; rank < job.size; rank++) {
         check_fill_segment(win, part * (size_t)rank, rank, 0, COUNT);
-        CHECK_OK(peerwin_get(win, rank, part * (size_t)left_of(rank), buffer, part, NULL));
-        CHECK_OK(peerwin_stream_sync(ctx, NULL));
+        CHECK_OK(peerwin_get(win, rank, part * (size_t)left_of(rank), buffer, part, job.stream));
+        CHECK_OK(peerwin_stream_sync(ctx, job.stream));
         check_fill_buffer(buffer, 0, left_of(rank), 0, COUNT);
     }
-    CHECK_OK(peerwin_barrier(ctx, NULL));
+    CHECK_OK(peerwin_barrier(ctx, job.stream));
     buffer_free(buffer);
     test_free(ctx, win);
 }
@@ -44,10 +44,10 @@ static void a_put_of_no_bytes_is_fine_up_to_the_end_of_the_segment(void) {
     peerwin_ctx *ctx = test_context(MPI_COMM_WORLD, 0);
     peerwin_win *win = test_window(ctx, 100);
     char byte = 1;
-    CHECK_OK(peerwin_put(win, right_of(job.rank), 0, &byte, 0, NULL));
-    CHECK_OK(peerwin_put(win, right_of(job.rank), 100, &byte, 0, NULL));
-    CHECK_OK(peerwin_get(win, right_of(job.rank), 100, &byte, 0, NULL));
-    CHECK_OK(peerwin_barrier(ctx, NULL));
+    CHECK_OK(peerwin_put(win, right_of(job.rank), 0, &byte, 0, job.stream));
+    CHECK_OK(peerwin_put(win, right_of(job.rank), 100, &byte, 0, job.stream));
+    CHECK_OK(peerwin_get(win, right_of(job.rank), 100, &byte, 0, job.stream));
+    CHECK_OK(peerwin_barrier(ctx, job.stream));
     unsigned char got[100];
     segment_load(win, 0, got, 100);
     check_all("the segment", got, 0, 100);
@@ -60,13 +60,14 @@ static void nobody_is_a_successful_no_op(void) {
     peerwin_box box = {.offset = 1u << 30, .count = {8, 8, 8}, .stride = {1, 1}};
     unsigned char bytes[64];
     memset(bytes, TEST_GUARD, sizeof(bytes));
-    CHECK_OK(peerwin_put(win, MPI_PROC_NULL, 1u << 30, bytes, 64, NULL));
-    CHECK_OK(peerwin_get(win, MPI_PROC_NULL, 0, bytes, 64, NULL));
-    CHECK_OK(peerwin_put_box(win, MPI_PROC_NULL, &box, bytes, &box, NULL));
-    CHECK_OK(peerwin_get_box(win, MPI_PROC_NULL, &box, bytes, &box, NULL));
-    CHECK_OK(peerwin_put_signal(win, MPI_PROC_NULL, 0, bytes, 64, 1u << 20, PEERWIN_SIGNAL_SET, 1, NULL));
-    CHECK_OK(peerwin_signal(win, MPI_PROC_NULL, 0, PEERWIN_SIGNAL_ADD, 1, NULL));
-    CHECK_OK(peerwin_barrier(ctx, NULL));
+    CHECK_OK(peerwin_put(win, MPI_PROC_NULL, 1u << 30, bytes, 64, job.stream));
+    CHECK_OK(peerwin_get(win, MPI_PROC_NULL, 0, bytes, 64, job.stream));
+    CHECK_OK(peerwin_put_box(win, MPI_PROC_NULL, &box, bytes, &box, job.stream));
+    CHECK_OK(peerwin_get_box(win, MPI_PROC_NULL, &box, bytes, &box, job.stream));
+    CHECK_OK(peerwin_put_signal(win, MPI_PROC_NULL, 0, bytes, 64, 1u << 20, PEERWIN_SIGNAL_SET, 1, job.stream));
+    CHECK_OK(peerwin_signal(win, MPI_PROC_NULL, 0, PEERWIN_SIGNAL_ADD, 1, job.stream));
+    CHECK_OK(peerwin_barrier(ctx, job.stream));
+    check_done(ctx);
     check_all("the buffer", bytes, TEST_GUARD, sizeof(bytes));
     segment_load(win, 0, bytes, 64);
     check_all("the segment", bytes, 0, 64);
@@ -77,19 +78,20 @@ static void nobody_is_a_successful_no_op(void) {
 }
 
 static void after_quiet_a_message_may_tell_the_target_to_read(void) {
-    enum { ROUNDS = 300, BYTES = 40000 };
+    enum { BYTES = 40000 };
+    unsigned rounds = (unsigned)test_rounds(300, 100);
     peerwin_ctx *ctx = test_context(MPI_COMM_WORLD, 0);
     peerwin_win *win = test_window(ctx, BYTES);
     unsigned char *bytes = host_new(BYTES);
     unsigned char *want = host_new(BYTES);
     void *source = buffer_new(BYTES);
-    for (unsigned round = 0; round < ROUNDS; round++) {
+    for (unsigned round = 0; round < rounds; round++) {
         unsigned told = round;
         pattern_write(bytes, job.rank, round, BYTES);
         buffer_store(source, 0, bytes, BYTES);
-        CHECK_OK(peerwin_put(win, right_of(job.rank), 0, source, BYTES, NULL));
-        CHECK_OK(peerwin_quiet(ctx, NULL));
-        CHECK_OK(peerwin_stream_sync(ctx, NULL));
+        CHECK_OK(peerwin_put(win, right_of(job.rank), 0, source, BYTES, job.stream));
+        CHECK_OK(peerwin_quiet(ctx, job.stream));
+        CHECK_OK(peerwin_stream_sync(ctx, job.stream));
         MPI_Sendrecv_replace(&told, 1, MPI_UNSIGNED, right_of(job.rank), 1, left_of(job.rank), 1, MPI_COMM_WORLD,
                              MPI_STATUS_IGNORE);
         CHECK_EQUAL(told, round);
@@ -127,12 +129,12 @@ static void check_offsets(peerwin_ctx *ctx, peerwin_win *win, void *buffer, size
     pattern_write(data, job.rank, seed, LONGEST);
     segment_set(win, TEST_GUARD);
     buffer_store(buffer, from, data, LONGEST);
-    CHECK_OK(peerwin_barrier(ctx, NULL));
+    CHECK_OK(peerwin_barrier(ctx, job.stream));
     for (size_t length = 0; length < LENGTHS; length++) {
         CHECK_OK(peerwin_put(win, right_of(job.rank), length * SLOT + 32 + to, (unsigned char *)buffer + from, length,
-                             NULL));
+                             job.stream));
     }
-    CHECK_OK(peerwin_barrier(ctx, NULL));
+    CHECK_OK(peerwin_barrier(ctx, job.stream));
     segment_load(win, 0, got, sizeof(got));
     pattern_write(data, left_of(job.rank), seed, LONGEST);
     check_slots("put", got, to, data);
@@ -141,13 +143,13 @@ static void check_offsets(peerwin_ctx *ctx, peerwin_win *win, void *buffer, size
     size_t source = LONGEST * SLOT + 32 + to;
     buffer_set(target, TEST_GUARD, sizeof(got));
     for (size_t length = 0; length < LENGTHS; length++) {
-        CHECK_OK(peerwin_get(win, right_of(job.rank), source, target + length * SLOT + 32 + from, length, NULL));
+        CHECK_OK(peerwin_get(win, right_of(job.rank), source, target + length * SLOT + 32 + from, length, job.stream));
     }
-    CHECK_OK(peerwin_stream_sync(ctx, NULL));
+    CHECK_OK(peerwin_stream_sync(ctx, job.stream));
     buffer_load(buffer, 512, got, sizeof(got));
     pattern_write(data, job.rank, seed, LONGEST);
     check_slots("get", got, from, data);
-    CHECK_OK(peerwin_barrier(ctx, NULL));
+    CHECK_OK(peerwin_barrier(ctx, job.stream));
 }
 
 static void every_alignment_and_length_to_300_moves_exactly_its_bytes(void) {
@@ -156,7 +158,10 @@ static void every_alignment_and_length_to_300_moves_exactly_its_bytes(void) {
     void *buffer = buffer_new(512 + SLOT * LENGTHS);
     for (size_t from = 0; from < OFFSETS; from++) {
         for (size_t to = 0; to < OFFSETS; to++) {
-            check_offsets(ctx, win, buffer, from, to);
+            /* On a simulated driver four targets for each source, which together have every distance between them. */
+            if (test_rounds(1, (to + 6 * from) % 8 == 0)) {
+                check_offsets(ctx, win, buffer, from, to);
+            }
         }
     }
     buffer_free(buffer);
@@ -184,17 +189,17 @@ typedef struct {
 static void check_large_copy(large_copy *c, size_t from, size_t to, size_t length) {
     segment_set(c->win, TEST_GUARD);
     buffer_store(c->buffer, from, c->mine, length);
-    CHECK_OK(peerwin_barrier(c->ctx, NULL));
-    CHECK_OK(peerwin_put(c->win, right_of(job.rank), to, c->buffer + from, length, NULL));
-    CHECK_OK(peerwin_barrier(c->ctx, NULL));
+    CHECK_OK(peerwin_barrier(c->ctx, job.stream));
+    CHECK_OK(peerwin_put(c->win, right_of(job.rank), to, c->buffer + from, length, job.stream));
+    CHECK_OK(peerwin_barrier(c->ctx, job.stream));
     segment_load(c->win, 0, c->got, LARGE);
     check_large(c->got, to, length, c->lefts);
     buffer_set(c->buffer, TEST_GUARD, LARGE);
-    CHECK_OK(peerwin_get(c->win, right_of(job.rank), to, c->buffer + from, length, NULL));
-    CHECK_OK(peerwin_stream_sync(c->ctx, NULL));
+    CHECK_OK(peerwin_get(c->win, right_of(job.rank), to, c->buffer + from, length, job.stream));
+    CHECK_OK(peerwin_stream_sync(c->ctx, job.stream));
     buffer_load(c->buffer, 0, c->got, LARGE);
     check_large(c->got, from, length, c->mine);
-    CHECK_OK(peerwin_barrier(c->ctx, NULL));
+    CHECK_OK(peerwin_barrier(c->ctx, job.stream));
 }
 
 static void large_copies_around_one_mebibyte_move_exactly_their_bytes(void) {

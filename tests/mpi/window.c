@@ -40,15 +40,28 @@ static void a_fresh_window_is_zeroed_and_so_are_its_signals(void) {
         peerwin_win *win = test_window(ctx, 100003);
         check_zeroed(win, 100003);
         check_signals_are_zero(win, 64);
-        CHECK_OK(peerwin_barrier(ctx, NULL));
+        CHECK_OK(peerwin_barrier(ctx, job.stream));
         segment_set(win, 0xEE);
         for (unsigned slot = 0; slot < 64; slot++) {
-            CHECK_OK(peerwin_signal(win, (job.rank + 1) % job.size, slot, PEERWIN_SIGNAL_SET, 99, NULL));
+            CHECK_OK(peerwin_signal(win, (job.rank + 1) % job.size, slot, PEERWIN_SIGNAL_SET, 99, job.stream));
         }
-        CHECK_OK(peerwin_barrier(ctx, NULL));
+        CHECK_OK(done(ctx, peerwin_barrier(ctx, job.stream)));
+        uint64_t value = 0;
+        CHECK_OK(peerwin_signal_read(win, 63, &value));
+        CHECK_EQUAL(value, 99);
         CHECK_OK(peerwin_win_free(win));
     }
     CHECK_OK(peerwin_finalize(ctx));
+}
+
+/* The kind that the job asked for, or one that a device can make. */
+static void check_kind(peerwin_handle kind) {
+    int asked = 0;
+    asked |= test_forced_handle("host") ? PEERWIN_HANDLE_HOST : 0;
+    asked |= test_forced_handle("legacy") ? PEERWIN_HANDLE_LEGACY : 0;
+    asked |= test_forced_handle("fd") ? PEERWIN_HANDLE_FD : 0;
+    asked |= test_forced_handle("fabric") ? PEERWIN_HANDLE_FABRIC : 0;
+    CHECK(asked != 0 ? (int)kind == asked : kind == PEERWIN_HANDLE_FD || kind == PEERWIN_HANDLE_LEGACY);
 }
 
 static void sizes_may_differ_and_be_zero(void) {
@@ -60,6 +73,8 @@ static void sizes_may_differ_and_be_zero(void) {
         CHECK((peerwin_win_ptr(win, rank) == NULL) == (size_of_rank(rank) == 0));
         if (job.space == PEERWIN_SPACE_HOST) {
             CHECK_EQUAL(peerwin_win_handle(win, rank), PEERWIN_HANDLE_HOST);
+        } else {
+            check_kind(peerwin_win_handle(win, rank));
         }
     }
     check_zeroed(win, size_of_rank(job.rank));
@@ -69,9 +84,9 @@ static void sizes_may_differ_and_be_zero(void) {
 static void all_sizes_may_be_zero_and_signals_still_work(void) {
     peerwin_ctx *ctx = test_context(MPI_COMM_WORLD, 0);
     peerwin_win *win = test_window(ctx, 0);
-    CHECK_OK(peerwin_put_signal(win, (job.rank + 1) % job.size, 0, NULL, 0, 5, PEERWIN_SIGNAL_ADD, 2, NULL));
-    CHECK_OK(peerwin_wait(win, 5, 2, NULL));
-    CHECK_OK(peerwin_barrier(ctx, NULL));
+    CHECK_OK(peerwin_put_signal(win, (job.rank + 1) % job.size, 0, NULL, 0, 5, PEERWIN_SIGNAL_ADD, 2, job.stream));
+    CHECK_OK(peerwin_wait(win, 5, 2, job.stream));
+    CHECK_OK(peerwin_barrier(ctx, job.stream));
     test_free(ctx, win);
 }
 
@@ -95,13 +110,13 @@ static void stores_through_a_peers_pointer_arrive(void) {
         double *segment = peerwin_win_ptr(win, rank);
         segment[job.rank] = (double)(job.rank * 100 + rank);
     }
-    CHECK_OK(peerwin_barrier(ctx, NULL));
+    CHECK_OK(peerwin_barrier(ctx, job.stream));
     for (int rank = 0; rank < job.size; rank++) {
         double got = 0;
         segment_load(win, 8 * (size_t)rank, &got, sizeof(got));
         CHECK(got == (double)(rank * 100 + job.rank));
     }
-    CHECK_OK(peerwin_barrier(ctx, NULL));
+    CHECK_OK(peerwin_barrier(ctx, job.stream));
     test_free(ctx, win);
 }
 
@@ -148,16 +163,16 @@ static void only_neighbours_are_mapped(void) {
         } else {
             CHECK_EQUAL(peerwin_win_path(win, rank), PEERWIN_PATH_NONE);
             CHECK(peerwin_win_ptr(win, rank) == NULL);
-            CHECK_STATUS(peerwin_put(win, rank, 0, bytes, 8, NULL), PEERWIN_ERR_UNREACHABLE, "not a neighbo");
-            CHECK_STATUS(peerwin_get(win, rank, 0, bytes, 8, NULL), PEERWIN_ERR_UNREACHABLE, "not a neighbo");
-            CHECK_STATUS(peerwin_signal(win, rank, 0, PEERWIN_SIGNAL_ADD, 1, NULL), PEERWIN_ERR_UNREACHABLE,
+            CHECK_STATUS(peerwin_put(win, rank, 0, bytes, 8, job.stream), PEERWIN_ERR_UNREACHABLE, "not a neighbo");
+            CHECK_STATUS(peerwin_get(win, rank, 0, bytes, 8, job.stream), PEERWIN_ERR_UNREACHABLE, "not a neighbo");
+            CHECK_STATUS(peerwin_signal(win, rank, 0, PEERWIN_SIGNAL_ADD, 1, job.stream), PEERWIN_ERR_UNREACHABLE,
                          "not a neighbo");
         }
     }
     void *source = buffer_new(4096);
     fill_buffer(source, 0, job.rank, 0, 512);
-    CHECK_OK(peerwin_put_signal(win, (job.rank + 1) % job.size, 0, source, 4096, 0, PEERWIN_SIGNAL_SET, 1, NULL));
-    CHECK_OK(peerwin_wait(win, 0, 1, NULL));
+    CHECK_OK(peerwin_put_signal(win, (job.rank + 1) % job.size, 0, source, 4096, 0, PEERWIN_SIGNAL_SET, 1, job.stream));
+    CHECK_OK(peerwin_wait(win, 0, 1, job.stream));
     check_fill_segment(win, 0, (job.rank + job.size - 1) % job.size, 0, 512);
     buffer_free(source);
     test_free(ctx, win);
@@ -228,7 +243,7 @@ static void windows_are_freed_in_any_order(void) {
     peerwin_win *win[COUNT];
     uint64_t seed = 42;
     peerwin_ctx *ctx = test_context(MPI_COMM_WORLD, 0);
-    for (int round = 0; round < 5; round++) {
+    for (int round = test_rounds(5, 1); round > 0; round--) {
         for (int i = 0; i < COUNT; i++) {
             win[i] = test_window(ctx, 8 + 1000 * (size_t)((i + job.rank) % 4));
             fill_segment(win[i], 0, job.rank, (size_t)i * 1000, 1);
@@ -269,7 +284,7 @@ static void different_collective_calls_are_a_mismatch_and_change_nothing(void) {
     CHECK(other == NULL);
     status = job.rank == job.size - 1 ? peerwin_finalize(ctx) : peerwin_win_free(win);
     CHECK_STATUS_ALL(status, PEERWIN_ERR_MISMATCH, "rank");
-    CHECK_OK(peerwin_barrier(ctx, NULL));
+    CHECK_OK(peerwin_barrier(ctx, job.stream));
     test_free(ctx, win);
 }
 
@@ -282,8 +297,8 @@ static void windows_of_two_contexts_do_not_disturb_each_other(void) {
     int right = (job.rank + 1) % job.size;
     int left = (job.rank + job.size - 1) % job.size;
     fill_buffer(source, 0, job.rank, 0, 100);
-    CHECK_OK(peerwin_put_signal(a, right, 0, source, 800, 0, PEERWIN_SIGNAL_SET, 7, NULL));
-    CHECK_OK(peerwin_wait(a, 0, 7, NULL));
+    CHECK_OK(peerwin_put_signal(a, right, 0, source, 800, 0, PEERWIN_SIGNAL_SET, 7, job.stream));
+    CHECK_OK(done(one, peerwin_wait(a, 0, 7, job.stream)));
     check_signals_are_zero(b, 64);
     check_zeroed(b, 800);
     check_fill_segment(a, 0, left, 0, 100);
@@ -304,7 +319,7 @@ static void attach_of_host_memory_is_unsupported_and_says_what_to_do(void) {
     CHECK_STATUS_ALL(peerwin_win_attach(ctx, memory, sizeof(memory), NULL, &win), PEERWIN_ERR_UNSUPPORTED,
                      "peerwin_win_alloc");
     CHECK(win == NULL);
-    CHECK_OK(peerwin_barrier(ctx, NULL));
+    CHECK_OK(peerwin_barrier(ctx, job.stream));
     CHECK_OK(peerwin_finalize(ctx));
 }
 
@@ -321,29 +336,46 @@ static peerwin_win *read_only_window(peerwin_ctx *ctx, size_t bytes) {
 }
 
 static void a_read_only_window_can_be_read_but_not_put_to(void) {
+    if (test_agree_skip(test_forced_handle("legacy"), "legacy mappings are never read-only")) {
+        return;
+    }
     peerwin_ctx *ctx = test_context(MPI_COMM_WORLD, 0);
     peerwin_win *win = read_only_window(ctx, 800);
     int right = (job.rank + 1) % job.size;
     void *buffer = buffer_new(800);
     peerwin_box box = {.offset = 0, .count = {8, 2, 1}, .stride = {16, 0}};
     fill_segment(win, 0, job.rank, 0, 100);
-    CHECK_OK(peerwin_barrier(ctx, NULL));
-    CHECK_OK(peerwin_get(win, right, 0, buffer, 800, NULL));
-    CHECK_OK(peerwin_stream_sync(ctx, NULL));
+    CHECK_OK(peerwin_barrier(ctx, job.stream));
+    CHECK_OK(peerwin_get(win, right, 0, buffer, 800, job.stream));
+    CHECK_OK(peerwin_stream_sync(ctx, job.stream));
     check_fill_buffer(buffer, 0, right, 0, 100);
     if (right != job.rank) {
-        CHECK_STATUS(peerwin_put(win, right, 0, buffer, 8, NULL), PEERWIN_ERR_PERMISSION, "read-only");
-        CHECK_STATUS(peerwin_put_box(win, right, &box, buffer, &box, NULL), PEERWIN_ERR_PERMISSION, "read-only");
-        CHECK_STATUS(peerwin_put_signal(win, right, 0, buffer, 8, 0, PEERWIN_SIGNAL_SET, 1, NULL),
+        CHECK_STATUS(peerwin_put(win, right, 0, buffer, 8, job.stream), PEERWIN_ERR_PERMISSION, "read-only");
+        CHECK_STATUS(peerwin_put_box(win, right, &box, buffer, &box, job.stream), PEERWIN_ERR_PERMISSION, "read-only");
+        CHECK_STATUS(peerwin_put_signal(win, right, 0, buffer, 8, 0, PEERWIN_SIGNAL_SET, 1, job.stream),
                      PEERWIN_ERR_PERMISSION, "read-only");
         check_signals_are_zero(win, 1);
     }
-    CHECK_OK(peerwin_signal(win, right, 1, PEERWIN_SIGNAL_SET, 5, NULL));
-    CHECK_OK(peerwin_wait(win, 1, 5, NULL));
-    CHECK_OK(peerwin_barrier(ctx, NULL));
+    CHECK_OK(peerwin_signal(win, right, 1, PEERWIN_SIGNAL_SET, 5, job.stream));
+    CHECK_OK(peerwin_wait(win, 1, 5, job.stream));
+    CHECK_OK(peerwin_barrier(ctx, job.stream));
     check_fill_segment(win, 0, job.rank, 0, 100);
     buffer_free(buffer);
     test_free(ctx, win);
+}
+
+static void a_read_only_window_of_a_kind_that_cannot_be_is_unsupported(void) {
+    if (test_agree_skip(!test_forced_handle("legacy"), "legacy handles only")) {
+        return;
+    }
+    peerwin_win_config config;
+    peerwin_win *win = NULL;
+    peerwin_ctx *ctx = test_context(MPI_COMM_WORLD, 0);
+    peerwin_win_config_init(&config);
+    config.read_only = 1;
+    CHECK_STATUS_ALL(peerwin_win_alloc(ctx, 800, &config, &win), PEERWIN_ERR_UNSUPPORTED, "read", "legacy");
+    CHECK(win == NULL);
+    test_free(ctx, test_window(ctx, 800));
 }
 
 static void a_read_only_mapping_cannot_be_made_writable(void) {
@@ -365,11 +397,11 @@ static void a_read_only_mapping_cannot_be_made_writable(void) {
     }
     /* What the owner stores is seen by the others. */
     segment_set(win, 0x40 + job.rank);
-    CHECK_OK(peerwin_barrier(ctx, NULL));
+    CHECK_OK(peerwin_barrier(ctx, job.stream));
     for (int rank = 0; rank < job.size; rank++) {
         CHECK_EQUAL(((const unsigned char *)peerwin_win_ptr(win, rank))[8191], 0x40 + rank);
     }
-    CHECK_OK(peerwin_barrier(ctx, NULL));
+    CHECK_OK(peerwin_barrier(ctx, job.stream));
     test_free(ctx, win);
 }
 
@@ -382,7 +414,7 @@ static size_t cycle_bytes(int cycle, int rank) {
 }
 
 /* One cycle: a window of this cycle's sizes, as much as fits put to the right, and checked. */
-static void run_cycle(peerwin_ctx *ctx, int cycle, unsigned char *buffer, unsigned char *want) {
+static void run_cycle(peerwin_ctx *ctx, int cycle, void *source, unsigned char *buffer, unsigned char *want) {
     int right = (job.rank + 1) % job.size;
     int left = (job.rank + job.size - 1) % job.size;
     peerwin_win *win = test_window(ctx, cycle_bytes(cycle, job.rank));
@@ -390,25 +422,28 @@ static void run_cycle(peerwin_ctx *ctx, int cycle, unsigned char *buffer, unsign
     size_t arriving = cycle_bytes(cycle, job.rank) < 5000 ? cycle_bytes(cycle, job.rank) : 5000;
     size_t at = cycle_bytes(cycle, right) - bytes;
     pattern_write(buffer, job.rank, (unsigned)cycle, bytes);
-    CHECK_OK(peerwin_put_signal(win, right, at, buffer, bytes, 0, PEERWIN_SIGNAL_SET, (uint64_t)cycle + 1, NULL));
-    CHECK_OK(peerwin_wait(win, 0, (uint64_t)cycle + 1, NULL));
+    buffer_store(source, 0, buffer, bytes);
+    CHECK_OK(peerwin_put_signal(win, right, at, source, bytes, 0, PEERWIN_SIGNAL_SET, (uint64_t)cycle + 1, job.stream));
+    CHECK_OK(peerwin_wait(win, 0, (uint64_t)cycle + 1, job.stream));
     segment_load(win, cycle_bytes(cycle, job.rank) - arriving, buffer, arriving);
     pattern_write(want, left, (unsigned)cycle, arriving);
     check_bytes("what arrived", buffer, want, arriving);
     CHECK_OK(peerwin_win_free(win));
 }
 
-static void three_thousand_cycles_leave_descriptors_mappings_and_memory_flat(void) {
-    enum { CYCLES = 3000, SETTLED = 500 };
+static void many_cycles_leave_descriptors_mappings_and_memory_flat(void) {
+    int cycles = test_rounds(3000, 300);
+    int settled = test_rounds(500, 100);
     size_t descriptors = 0;
     size_t mappings = 0;
     size_t resident = 0;
-    unsigned char *buffer = buffer_new(5000);
+    void *source = buffer_new(5000);
+    unsigned char *buffer = host_new(5000);
     unsigned char *want = host_new(5000);
     peerwin_ctx *ctx = test_context(MPI_COMM_WORLD, 0);
-    for (int cycle = 0; cycle < CYCLES; cycle++) {
-        run_cycle(ctx, cycle, buffer, want);
-        if (cycle == SETTLED) {
+    for (int cycle = 0; cycle < cycles; cycle++) {
+        run_cycle(ctx, cycle, source, buffer, want);
+        if (cycle == settled) {
             descriptors = leaks_open_descriptors();
             mappings = leaks_mappings();
             resident = leaks_resident_bytes();
@@ -421,7 +456,8 @@ static void three_thousand_cycles_leave_descriptors_mappings_and_memory_flat(voi
         CHECK(growth < 1u << 20);
     }
     CHECK_OK(peerwin_finalize(ctx));
-    buffer_free(buffer);
+    buffer_free(source);
+    free(buffer);
     free(want);
 }
 
@@ -442,7 +478,8 @@ static const test_case cases[] = {
     TEST_CASE(windows_of_two_contexts_do_not_disturb_each_other, 1, 0),
     TEST_CASE(attach_of_host_memory_is_unsupported_and_says_what_to_do, 1, 0),
     TEST_CASE(a_read_only_window_can_be_read_but_not_put_to, 1, 0),
+    TEST_CASE(a_read_only_window_of_a_kind_that_cannot_be_is_unsupported, 1, 0),
     TEST_CASE(a_read_only_mapping_cannot_be_made_writable, 1, 0),
-    TEST_CASE(three_thousand_cycles_leave_descriptors_mappings_and_memory_flat, 1, 4),
+    TEST_CASE(many_cycles_leave_descriptors_mappings_and_memory_flat, 1, 4),
 };
 TEST_MAIN(cases)

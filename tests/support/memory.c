@@ -2,12 +2,35 @@
  * Copyright (c) 2026, the peerwin contributors.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Host space: buffers are heap memory, and the own segment is at peerwin_win_ptr.
+ * Buffers are heap memory in host space and memory of the device in CUDA space; the own segment is at peerwin_win_ptr.
+ * What is done to memory of the device is ordered in the job's stream, behind the calls of the test.
  */
 #include "memory.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+#include "device.h"
+
+static int on_device(void) {
+    return job.space == PEERWIN_SPACE_CUDA;
+}
+
+static void copy(void *to, const void *from, size_t bytes) {
+    if (on_device()) {
+        device_copy(to, from, bytes);
+    } else if (bytes > 0) {
+        memcpy(to, from, bytes);
+    }
+}
+
+static void set(void *at, int byte, size_t bytes) {
+    if (on_device()) {
+        device_set(at, byte, bytes);
+    } else if (bytes > 0) {
+        memset(at, byte, bytes);
+    }
+}
 
 void *host_new(size_t bytes) {
     void *memory = malloc(bytes > 0 ? bytes : 1);
@@ -27,24 +50,28 @@ static unsigned char *own(peerwin_win *win, size_t *bytes_out) {
 }
 
 void *buffer_new(size_t bytes) {
-    CHECK(job.space == PEERWIN_SPACE_HOST);
-    return host_new(bytes);
+    return on_device() ? device_new(bytes) : host_new(bytes);
 }
 
 void buffer_free(void *buffer) {
-    free(buffer);
+    if (on_device()) {
+        device_stream_sync(job.stream);
+        device_free(buffer);
+    } else {
+        free(buffer);
+    }
 }
 
 void buffer_store(void *buffer, size_t offset, const void *from, size_t bytes) {
-    memcpy((unsigned char *)buffer + offset, from, bytes);
+    copy((unsigned char *)buffer + offset, from, bytes);
 }
 
 void buffer_load(const void *buffer, size_t offset, void *to, size_t bytes) {
-    memcpy(to, (const unsigned char *)buffer + offset, bytes);
+    copy(to, (const unsigned char *)buffer + offset, bytes);
 }
 
 void buffer_set(void *buffer, int byte, size_t bytes) {
-    memset(buffer, byte, bytes);
+    set(buffer, byte, bytes);
 }
 
 void segment_store(peerwin_win *win, size_t offset, const void *from, size_t bytes) {
@@ -52,7 +79,7 @@ void segment_store(peerwin_win *win, size_t offset, const void *from, size_t byt
     unsigned char *segment = own(win, &size);
     CHECK(offset <= size && bytes <= size - offset);
     if (bytes > 0) {
-        memcpy(segment + offset, from, bytes);
+        copy(segment + offset, from, bytes);
     }
 }
 
@@ -61,16 +88,14 @@ void segment_load(peerwin_win *win, size_t offset, void *to, size_t bytes) {
     const unsigned char *segment = own(win, &size);
     CHECK(offset <= size && bytes <= size - offset);
     if (bytes > 0) {
-        memcpy(to, segment + offset, bytes);
+        copy(to, segment + offset, bytes);
     }
 }
 
 void segment_set(peerwin_win *win, int byte) {
     size_t size = 0;
     unsigned char *segment = own(win, &size);
-    if (size > 0) {
-        memset(segment, byte, size);
-    }
+    set(segment, byte, size);
 }
 
 static double *fill_new(int rank, size_t first, size_t count) {

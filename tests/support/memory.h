@@ -17,7 +17,7 @@
 
 #define TEST_GUARD 0xA5
 
-/** A buffer of the space under test. */
+/** A buffer of the space under test. In CUDA space these wait for the job's stream, so no peerwin call is under way. */
 void *buffer_new(size_t bytes);
 void buffer_free(void *buffer);
 void buffer_store(void *buffer, size_t offset, const void *from, size_t bytes);

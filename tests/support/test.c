@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "device.h"
 #include "leaks.h"
 
 test_job job;
@@ -149,7 +150,7 @@ static void warm_up(void) {
     warm_up_mpi();
     peerwin_ctx *ctx = test_context(MPI_COMM_WORLD, 0);
     peerwin_win *win = test_window(ctx, 4096);
-    CHECK_OK(peerwin_barrier(ctx, NULL));
+    CHECK_OK(done(ctx, peerwin_barrier(ctx, job.stream)));
     test_free(ctx, win);
     MPI_Barrier(MPI_COMM_WORLD);
 }
@@ -161,6 +162,7 @@ void test_begin(int argc, char **argv) {
     MPI_Comm_rank(MPI_COMM_WORLD, &job.rank);
     MPI_Comm_size(MPI_COMM_WORLD, &job.size);
     take_options(argc, argv);
+    device_begin();
     warm_up();
 }
 
@@ -169,9 +171,11 @@ void test_run(const char *name, void (*run)(void)) {
     int skipped_before = cases_skipped;
     MPI_Barrier(MPI_COMM_WORLD);
     double start = test_seconds();
+    device_snapshot driver = device_take();
     leaks_snapshot *before = leaks_take();
     run();
     MPI_Barrier(MPI_COMM_WORLD);
+    device_check(&driver);
     leaks_check(before);
     MPI_Barrier(MPI_COMM_WORLD);
     cases_run++;
@@ -186,6 +190,7 @@ int test_end(void) {
     if (job.rank == 0) {
         printf("%d passed, %d skipped\n", passed, cases_skipped);
     }
+    device_end();
     MPI_Finalize();
     return passed > 0 ? 0 : TEST_EXIT_SKIP;
 }
@@ -237,6 +242,33 @@ int test_agree_skip(int cannot, const char *why) {
 }
 
 /* ---------------------------------------------------------------------------------------------- small helpers */
+
+peerwin_status done(peerwin_ctx *ctx, peerwin_status status) {
+    return status == PEERWIN_OK && job.space == PEERWIN_SPACE_CUDA ? peerwin_stream_sync(ctx, job.stream) : status;
+}
+
+void check_done(peerwin_ctx *ctx) {
+    CHECK_OK(done(ctx, PEERWIN_OK));
+}
+
+void test_fulfil(peerwin_ctx *ctx, peerwin_win *win, unsigned slot, uint64_t value) {
+    if (job.space == PEERWIN_SPACE_CUDA) {
+        peerwin_stream other = device_stream_new();
+        CHECK_OK(peerwin_signal(win, peerwin_rank(ctx), slot, PEERWIN_SIGNAL_SET, value, other));
+        CHECK_OK(peerwin_stream_sync(ctx, other));
+        device_stream_free(other);
+        check_done(ctx);
+    }
+}
+
+int test_rounds(int host, int cuda) {
+    return job.space == PEERWIN_SPACE_CUDA ? cuda : host;
+}
+
+int test_forced_handle(const char *kind) {
+    const char *handles = getenv("PEERWIN_HANDLES");
+    return handles != NULL && strcmp(handles, kind) == 0;
+}
 
 peerwin_ctx *test_context(MPI_Comm comm, int timeout_ms) {
     peerwin_config config;

@@ -7,7 +7,10 @@
  *
  * A failing CHECK prints rank, place, values and the last error, and ends the whole job: a test framework that
  * unwinds on one rank would leave the others waiting. Every case is bracketed by a count of descriptors, mappings and
- * threads, so a case must free all that it makes. A skip is agreed by all ranks, which exit with 77 together.
+ * threads, and of what is alive in a simulated driver, so a case must free all that it makes. A skip is agreed by all
+ * ranks, which exit with 77 together.
+ *
+ * In CUDA space calls give work to a stream and return: done() stands where the host goes on with what they did.
  */
 #ifndef PEERWIN_TESTS_TEST_H
 #define PEERWIN_TESTS_TEST_H
@@ -31,11 +34,15 @@
 #define TEST_SANITIZED 0
 #endif
 
-/** This process's place in the job, and the space under test (--space, or PWTEST_SPACE; host by default). */
+/**
+ * This process's place in the job, the space under test (--space, or PWTEST_SPACE; host by default), and the stream
+ * that calls use: NULL, or one of the job's own in CUDA space with PWTEST_STREAM=own.
+ */
 typedef struct {
     int rank;
     int size;
     peerwin_space space;
+    peerwin_stream stream;
 } test_job;
 extern test_job job;
 
@@ -92,6 +99,23 @@ int test_text_has(const char *text, const char *word);
     } while (0)
 
 /* ---------------------------------------------------------------------------------------------- small helpers */
+
+/**
+ * The end of a call: in host space what it returned; in CUDA space, if it succeeded, what peerwin_stream_sync of the
+ * job's stream returns, so that its result counts and a time-out shows.
+ */
+peerwin_status done(peerwin_ctx *ctx, peerwin_status status);
+/** Fails unless the work that this rank gave to the job's stream is done, well. */
+void check_done(peerwin_ctx *ctx);
+/**
+ * A wait that timed out still stands in the job's stream in CUDA space, and all that is given to it later stands behind
+ * it: lets it pass, by a signal to the own slot from another stream. Nothing in host space.
+ */
+void test_fulfil(peerwin_ctx *ctx, peerwin_win *win, unsigned slot, uint64_t value);
+/** How often to do something: as often as in host space, or in CUDA space, where a simulated driver is slow. */
+int test_rounds(int host, int cuda);
+/** 1 if the job is restricted to this kind of handle (PEERWIN_HANDLES). */
+int test_forced_handle(const char *kind);
 
 /** A context over comm in the space under test; timeout_ms as in peerwin_config. */
 peerwin_ctx *test_context(MPI_Comm comm, int timeout_ms);
