@@ -23,6 +23,9 @@ static const code_row code_rows[] = {
     {CUDA_ERROR_NOT_PERMITTED, PEERWIN_ERR_PERMISSION,
      "the system does not permit it (for fabric handles: an IMEX channel)"},
     {CUDA_ERROR_NOT_SUPPORTED, PEERWIN_ERR_UNSUPPORTED, "this device or driver does not support it"},
+    {CUDA_ERROR_NO_BINARY_FOR_GPU, PEERWIN_ERR_UNSUPPORTED,
+     "the library has no kernels for this device: build it anew"},
+    {CUDA_ERROR_UNSUPPORTED_PTX_VERSION, PEERWIN_ERR_UNSUPPORTED, "the driver is too old for the library's kernels"},
     {CUDA_ERROR_NO_DEVICE, PEERWIN_ERR_UNSUPPORTED, "no device is visible: see CUDA_VISIBLE_DEVICES"},
     {CUDA_ERROR_SYSTEM_NOT_READY, PEERWIN_ERR_UNSUPPORTED, "the fabric manager of this machine does not run"},
     {CUDA_ERROR_SYSTEM_DRIVER_MISMATCH, PEERWIN_ERR_UNSUPPORTED, "the driver's library and kernel module differ"},
@@ -70,15 +73,20 @@ static PFN_cuGetProcAddress_v12000 open_library(const char *library, const pw_si
     return (PFN_cuGetProcAddress_v12000)(uintptr_t)entry;
 }
 
-/* Success with a null pointer means absent. */
-static peerwin_status fetch(PFN_cuGetProcAddress_v12000 get, const char *name, int version, void *pointer,
-                            const pw_site *site) {
+/* Success with a null pointer means absent. `pointer` is of a function, NULL where there is none; 1 if there is one. */
+static int look_up(PFN_cuGetProcAddress_v12000 get, const char *name, int version, void *pointer) {
     void *entry = NULL;
     CUdriverProcAddressQueryResult found = CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
-    CUresult code = get(name, &entry, version, CU_GET_PROC_ADDRESS_LEGACY_STREAM, &found);
-    if (code != CUDA_SUCCESS || !entry)
-        return pw_fail(PEERWIN_ERR_UNSUPPORTED, site, "the CUDA driver has no %s of version %d", name, version);
+    if (get(name, &entry, version, CU_GET_PROC_ADDRESS_LEGACY_STREAM, &found) != CUDA_SUCCESS)
+        entry = NULL;
     memcpy(pointer, &entry, sizeof entry);
+    return entry != NULL;
+}
+
+static peerwin_status fetch(PFN_cuGetProcAddress_v12000 get, const char *name, int version, void *pointer,
+                            const pw_site *site) {
+    if (!look_up(get, name, version, pointer))
+        return pw_fail(PEERWIN_ERR_UNSUPPORTED, site, "the CUDA driver has no %s of version %d", name, version);
     return PEERWIN_OK;
 }
 
@@ -88,6 +96,9 @@ static peerwin_status fill_table(PFN_cuGetProcAddress_v12000 get, pw_driver *dri
     if (status == PEERWIN_OK)                                                                                          \
         status = fetch(get, #name, version_, &driver->name, site);
     PW_DRIVER_CALLS(FETCH)
+#undef FETCH
+#define FETCH(name, version_, type) (void)look_up(get, #name, version_, &driver->name);
+    PW_DRIVER_OPTIONAL_CALLS(FETCH)
 #undef FETCH
     return status;
 }

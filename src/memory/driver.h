@@ -30,6 +30,10 @@
     X(cuDeviceGetAttribute, 2000)                                                                                      \
     X(cuDeviceTotalMem, 3020)                                                                                          \
     X(cuDeviceCanAccessPeer, 4000)                                                                                     \
+    X(cuModuleLoadData, 2000)                                                                                          \
+    X(cuModuleUnload, 2000)                                                                                            \
+    X(cuModuleGetFunction, 2000)                                                                                       \
+    X(cuLaunchKernel, 4000)                                                                                            \
     X(cuPointerGetAttributes, 7000)                                                                                    \
     X(cuMemcpyAsync, 4000)                                                                                             \
     X(cuMemcpy3DAsync, 3020)                                                                                           \
@@ -46,11 +50,19 @@
     X(cuStreamWaitValue64, 11070)                                                                                      \
     X(cuStreamBatchMemOp, 11070)
 
+/* Calls that drivers or headers of 12.0 lack: X(name, version, type), NULL where the driver has none. */
+#define PW_DRIVER_OPTIONAL_CALLS(X) X(cuFuncLoad, 12040, pw_func_load)
+
+typedef CUresult(CUDAAPI *pw_func_load)(CUfunction function);
+
 struct pw_driver {
     int version;
     int devices;
 #define PW_DRIVER_MEMBER(name, version_) PFN_##name##_v##version_ name;
     PW_DRIVER_CALLS(PW_DRIVER_MEMBER)
+#undef PW_DRIVER_MEMBER
+#define PW_DRIVER_MEMBER(name, version_, type) type name;
+    PW_DRIVER_OPTIONAL_CALLS(PW_DRIVER_MEMBER)
 #undef PW_DRIVER_MEMBER
 };
 
