@@ -1,5 +1,5 @@
-# CUDA is found, never required: only its headers are needed to build, and a driver to run. Sets peerwin_cuda_include, empty
-# without CUDA.
+# CUDA is found, never required: its headers are needed to build, nvcc for kernels that real devices run, and a driver to
+# run. Sets peerwin_cuda_include, empty without CUDA, and peerwin_nvcc, empty without nvcc.
 set(PEERWIN_CUDA AUTO CACHE STRING "Build with the CUDA headers: AUTO (if they are found), ON, OFF")
 set_property(CACHE PEERWIN_CUDA PROPERTY STRINGS AUTO ON OFF)
 
@@ -17,3 +17,53 @@ endif()
 if(NOT peerwin_cuda_include)
   message(STATUS "peerwin: devices are left out: no CUDA headers")
 endif()
+
+set(peerwin_nvcc "")
+if(peerwin_cuda_include)
+  enable_language(ASM) # the kernels are embedded by the assembler
+  find_program(PEERWIN_NVCC nvcc
+    HINTS $ENV{CUDA_HOME}/bin $ENV{CUDA_PATH}/bin ${peerwin_cuda_include}/../bin /usr/local/cuda/bin /opt/cuda/bin
+    DOC "The compiler of the kernels; OFF builds without, for the simulated driver only")
+  mark_as_advanced(PEERWIN_NVCC)
+  if(PEERWIN_NVCC)
+    set(peerwin_nvcc ${PEERWIN_NVCC})
+  else()
+    message(STATUS "peerwin: no nvcc: the library has no kernels for real devices")
+  endif()
+endif()
+
+# Code for the first architecture of each generation from Volta on that this nvcc knows, and PTX of the newest for
+# those to come. That is -arch=all-major without generations that lack memory operations of system scope.
+function(peerwin_cuda_code out)
+  execute_process(COMMAND ${peerwin_nvcc} --list-gpu-arch OUTPUT_VARIABLE known RESULT_VARIABLE failed)
+  if(failed)
+    message(FATAL_ERROR "${peerwin_nvcc} --list-gpu-arch failed; -DPEERWIN_NVCC=OFF builds without nvcc")
+  endif()
+  string(REGEX MATCHALL "compute_[0-9]+" known "${known}")
+  list(SORT known COMPARE NATURAL)
+  set(code "")
+  set(generations "")
+  foreach(arch IN LISTS known)
+    string(REGEX REPLACE "^compute_([0-9]+)[0-9]$" "\\1" generation ${arch})
+    if(generation GREATER_EQUAL 7 AND NOT generation IN_LIST generations)
+      list(APPEND generations ${generation})
+      string(REPLACE compute_ sm_ real ${arch})
+      list(APPEND code -gencode=arch=${arch},code=${real})
+      set(newest ${arch})
+    endif()
+  endforeach()
+  set(${out} ${code} -gencode=arch=${newest},code=${newest} PARENT_SCOPE)
+endfunction()
+
+# peerwin_fatbin(<output> <source> <include directory>...): the rule that compiles kernels, without CUDA's runtime.
+function(peerwin_fatbin output source)
+  peerwin_cuda_code(code)
+  list(TRANSFORM ARGN PREPEND -I)
+  add_custom_command(OUTPUT ${output}
+    COMMAND ${peerwin_nvcc} -std=c++17 --threads 0 ${code} -Werror=all-warnings ${ARGN}
+            -fatbin -MD -MF ${output}.d -MT ${output} -o ${output} ${source}
+    DEPENDS ${source}
+    DEPFILE ${output}.d
+    COMMENT "Compiling the kernels"
+    VERBATIM)
+endfunction()

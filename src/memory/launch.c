@@ -1,0 +1,244 @@
+/*
+ * Copyright (c) 2026, the peerwin contributors.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Loading the kernels, and launching them: how a transfer is cut into blocks. The kernels are one image, embedded in
+ * the library (kernels_image.S). All of them are loaded at once and for good: a kernel that is loaded by its first
+ * launch waits for kernels that run, and one of these may wait for the launch.
+ */
+#include "memory/launch.h"
+
+#include "memory/gpu_cuda.h"
+
+#include <string.h>
+
+extern const char pw_kernels_image[] __attribute__((visibility("hidden")));
+
+/*
+ * How work is spread. A lane with LANE_ITEMS items has all of its loads in flight at once, so that more lanes would not
+ * be done sooner; hence small transfers use part of the device. Large ones use WAVES times the blocks that fit on it:
+ * enough for the blocks' ends to spread, few enough for their beginnings not to count. At 8 blocks of 128 lanes with 8
+ * loads of 16 bytes each, a multiprocessor has 128 KiB in flight; by Little's law an H200 (4.8 TB/s, 132 of them)
+ * needs about 30 KiB at the 0.8 us that a load takes under load.
+ */
+enum { LANE_ITEMS = 4, WAVES = 4, MAX_PER_BLOCK = 1 << 30 };
+
+/* Rows of at most so many cells are moved by cells, longer ones by vectors of 16 bytes: see kernels.h. */
+enum { THIN_ROW_CELLS = 32 };
+
+static const char *const kernel_names[PW_NUM_KERNELS] = {
+#define KERNEL_NAME(name, function) #function,
+    PW_KERNELS(KERNEL_NAME)
+#undef KERNEL_NAME
+};
+
+/* ---- loading ---- */
+
+/* Without nvcc the image is this text, which a test's driver takes and a real one refuses. */
+static int image_is_empty(void) {
+    return memcmp(pw_kernels_image, "simcuda", sizeof "simcuda") == 0;
+}
+
+static peerwin_status launch(pw_gpu *gpu, peerwin_stream stream, int kernel, unsigned blocks, unsigned lanes,
+                             void *args, const pw_site *site) {
+    void *params[] = {args};
+    CUresult code =
+        gpu->driver->cuLaunchKernel(gpu->kernels[kernel], blocks, 1, 1, lanes, 1, 1, 0, (CUstream)stream, params, NULL);
+    return code == CUDA_SUCCESS ? PEERWIN_OK : pw_fail_cuda(gpu->driver, site, code, "cuLaunchKernel");
+}
+
+/* A launch with nothing to do: before 12.4 the only way to load a function. */
+static peerwin_status launch_nothing(pw_gpu *gpu, int kernel, const pw_site *site) {
+    union {
+        pw_copy_args copy;
+        pw_box_args box;
+        pw_word_args word;
+    } args;
+    memset(&args, 0, sizeof args);
+    if (kernel == PW_KERNEL_BOX)
+        args.box.per_row = args.box.per_plane = 1;
+    return launch(gpu, gpu->stream, kernel, 1, kernel == PW_KERNEL_WORD ? 1 : PW_KERNEL_LANES, &args, site);
+}
+
+static peerwin_status load_kernel(pw_gpu *gpu, int kernel, const pw_site *site) {
+    const pw_driver *driver = gpu->driver;
+    CUresult code = driver->cuModuleGetFunction(&gpu->kernels[kernel], gpu->module, kernel_names[kernel]);
+    if (code != CUDA_SUCCESS)
+        return pw_fail_cuda(driver, site, code, "cuModuleGetFunction");
+    if (!driver->cuFuncLoad)
+        return launch_nothing(gpu, kernel, site);
+    code = driver->cuFuncLoad(gpu->kernels[kernel]);
+    return code == CUDA_SUCCESS ? PEERWIN_OK : pw_fail_cuda(driver, site, code, "cuFuncLoad");
+}
+
+peerwin_status pw_kernels_load(pw_gpu *gpu, const pw_site *site) {
+    CUresult code = gpu->driver->cuModuleLoadData(&gpu->module, pw_kernels_image);
+    if (code != CUDA_SUCCESS) {
+        gpu->module = NULL;
+        if (image_is_empty())
+            return pw_fail(PEERWIN_ERR_UNSUPPORTED, site,
+                           "the library was built without nvcc, so it has no kernels for a device");
+        return pw_fail_cuda(gpu->driver, site, code, "cuModuleLoadData");
+    }
+    for (int kernel = 0; kernel < PW_NUM_KERNELS; kernel++) {
+        peerwin_status status = load_kernel(gpu, kernel, site);
+        if (status != PEERWIN_OK) {
+            pw_kernels_unload(gpu);
+            return status;
+        }
+    }
+    return PEERWIN_OK;
+}
+
+/* What unloading reports are failures of earlier work; the module is gone all the same. */
+void pw_kernels_unload(pw_gpu *gpu) {
+    if (gpu->module)
+        (void)gpu->driver->cuModuleUnload(gpu->module);
+    gpu->module = NULL;
+    memset(gpu->kernels, 0, sizeof gpu->kernels);
+}
+
+/* ---- how many blocks ---- */
+
+static uint64_t divide_up(uint64_t a, uint64_t b) {
+    return a / b + (a % b != 0);
+}
+
+/* Deals `items` > 0 out evenly, in multiples of a block's lanes. */
+static void deal(const pw_gpu *gpu, uint64_t items, uint32_t *per_block_out, uint32_t *blocks_out) {
+    const uint64_t most = (uint64_t)gpu->about.multiprocessors * PW_KERNEL_RESIDENT * WAVES;
+    uint64_t blocks = divide_up(items, (uint64_t)LANE_ITEMS * PW_KERNEL_LANES);
+    if (blocks > most)
+        blocks = most;
+    uint64_t per_block = divide_up(divide_up(items, blocks), PW_KERNEL_LANES) * PW_KERNEL_LANES;
+    if (per_block > MAX_PER_BLOCK)
+        per_block = MAX_PER_BLOCK;
+    *per_block_out = (uint32_t)per_block;
+    *blocks_out = (uint32_t)divide_up(items, per_block);
+}
+
+/* ---- COPY ---- */
+
+/* The middle begins where the target is aligned, and where the vector that the source lies in is within the source. */
+static void find_middle(pw_copy_args *args) {
+    uint64_t head = -(uint64_t)(uintptr_t)args->to & 15;
+    const uint64_t shift = ((uint64_t)(uintptr_t)args->from + head) & 15;
+    if (head < shift)
+        head += 16;
+    args->head = args->bytes;
+    args->vectors = 0;
+    if (args->bytes <= head)
+        return;
+    uint64_t rest = args->bytes - head;
+    if (shift != 0) /* the last vector's upper half ends 16 - shift bytes after it */
+        rest = rest + shift < 16 ? 0 : rest + shift - 16;
+    if (rest < 16)
+        return;
+    args->head = head;
+    args->vectors = rest / 16;
+}
+
+peerwin_status pw_launch_copy(pw_gpu *gpu, peerwin_stream stream, void *to, const void *from, size_t bytes,
+                              const pw_site *site) {
+    pw_copy_args args = {.to = to, .from = from, .bytes = bytes};
+    if (bytes == 0)
+        return PEERWIN_OK;
+    find_middle(&args);
+    if (args.vectors > 0)
+        deal(gpu, args.vectors, &args.per_block, &args.blocks);
+    const uint32_t edges = args.bytes > 16 * args.vectors;
+    return launch(gpu, stream, PW_KERNEL_COPY, args.blocks + edges, PW_KERNEL_LANES, &args, site);
+}
+
+/* ---- BOX ---- */
+
+/* Both boxes: counts of bytes, rows and planes; pitches of rows and planes. */
+typedef struct {
+    uint64_t count[3];
+    uint64_t to[2], from[2];
+} box_shape;
+
+/* Rows that follow each other without a gap on both sides are one; so are planes' rows at one pitch throughout. */
+static void merge(box_shape *shape) {
+    for (int i = 0; i < 2; i++)
+        if (shape->count[1] == 1 || (shape->to[0] == shape->count[0] && shape->from[0] == shape->count[0])) {
+            shape->count[0] *= shape->count[1];
+            shape->count[1] = shape->count[2];
+            shape->count[2] = 1;
+            shape->to[0] = shape->to[1];
+            shape->from[0] = shape->from[1];
+        }
+    if (shape->to[1] == shape->count[1] * shape->to[0] && shape->from[1] == shape->count[1] * shape->from[0]) {
+        shape->count[1] *= shape->count[2];
+        shape->count[2] = 1;
+    }
+}
+
+/* The largest cell that every row of both boxes is made of. */
+static uint32_t cell_of(const pw_box_args *args, const box_shape *shape) {
+    uint64_t bits = (uint64_t)(uintptr_t)args->to | (uint64_t)(uintptr_t)args->from | args->row_bytes;
+    if (shape->count[1] > 1)
+        bits |= args->to_row | args->from_row;
+    if (shape->count[2] > 1)
+        bits |= args->to_plane | args->from_plane;
+    return bits % 16 == 0 ? 16 : bits % 8 == 0 ? 8 : bits % 4 == 0 ? 4 : 1;
+}
+
+/* How many aligned vectors of the target a row touches at most. */
+static uint64_t slots_of(const pw_box_args *args) {
+    uint64_t before = 16 - args->cell; /* of the first vector */
+    if ((args->to_row | args->to_plane) % 16 == 0)
+        before = (uint64_t)(uintptr_t)args->to & 15;
+    return divide_up(before + args->row_bytes, 16);
+}
+
+static pw_box_args plan_box(const pw_gpu *gpu, char *to, const char *from, const box_shape *shape,
+                            uint32_t *blocks_out) {
+    pw_box_args args = {.to = to, .from = from, .row_bytes = shape->count[0], .per_plane = shape->count[1]};
+    args.to_row = shape->to[0];
+    args.to_plane = shape->to[1];
+    args.from_row = shape->from[0];
+    args.from_plane = shape->from[1];
+    args.cell = cell_of(&args, shape);
+    args.slots = args.cell < 16 && args.row_bytes > (uint64_t)THIN_ROW_CELLS * args.cell;
+    args.per_row = args.slots ? slots_of(&args) : args.row_bytes / args.cell;
+    args.items = args.per_row * shape->count[1] * shape->count[2];
+    args.step_item = PW_KERNEL_LANES % args.per_row;
+    args.step_row = PW_KERNEL_LANES / args.per_row % args.per_plane;
+    args.step_plane = PW_KERNEL_LANES / args.per_row / args.per_plane;
+    deal(gpu, args.items, &args.per_block, blocks_out);
+    return args;
+}
+
+peerwin_status pw_launch_box(pw_gpu *gpu, peerwin_stream stream, void *to_base, const peerwin_box *to,
+                             const void *from_base, const peerwin_box *from, const pw_site *site) {
+    box_shape shape = {.count = {to->count[0], to->count[1], to->count[2]},
+                       .to = {to->stride[0], to->stride[1]},
+                       .from = {from->stride[0], from->stride[1]}};
+    char *target = (char *)to_base + to->offset;
+    const char *source = (const char *)from_base + from->offset;
+    uint32_t blocks = 0;
+    if (shape.count[0] == 0 || shape.count[1] == 0 || shape.count[2] == 0)
+        return PEERWIN_OK;
+    merge(&shape);
+    if (shape.count[1] == 1)
+        return pw_launch_copy(gpu, stream, target, source, shape.count[0], site);
+    pw_box_args args = plan_box(gpu, target, source, &shape, &blocks);
+    return launch(gpu, stream, PW_KERNEL_BOX, blocks, PW_KERNEL_LANES, &args, site);
+}
+
+/* ---- WORD ---- */
+
+static peerwin_status launch_word(pw_gpu *gpu, peerwin_stream stream, void *word, uint64_t value, uint32_t op,
+                                  const pw_site *site) {
+    pw_word_args args = {.word = word, .value = value, .op = op};
+    return launch(gpu, stream, PW_KERNEL_WORD, 1, 1, &args, site);
+}
+
+peerwin_status pw_launch_add(pw_gpu *gpu, peerwin_stream stream, void *word, uint64_t value, const pw_site *site) {
+    return launch_word(gpu, stream, word, value, PW_WORD_ADD, site);
+}
+
+peerwin_status pw_launch_store(pw_gpu *gpu, peerwin_stream stream, void *word, uint64_t value, const pw_site *site) {
+    return launch_word(gpu, stream, word, value, PW_WORD_STORE, site);
+}

@@ -1,0 +1,340 @@
+/*
+ * Copyright (c) 2026, the peerwin contributors.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * All kernels. The source is CUDA C++ and C11 alike: on devices kernels_device.h gives it its words, elsewhere whoever
+ * includes it has done so before. What the launches fill in is in memory/kernels.h.
+ *
+ * Every access is as wide as its address is aligned, since a device faults where it is not. No byte outside of the
+ * source is read, none outside of the target written. Loads and stores are plain ones: what a peer wrote and released
+ * is visible to them because the stream waited for the release before the kernel began, and a kernel begins without
+ * old lines in its caches. So nothing may be read through the cache that is never invalidated: no __ldg, and no
+ * pointers to const that are marked as unaliased, from which a compiler makes the same. What the kernels store is
+ * ordered before later work of the stream by the kernel's end, and before other devices' and processes' reads by the
+ * release that follows on the stream: pw_kernel_word, or a memory operation.
+ */
+#ifdef __CUDACC__
+#include "transfer/kernels_device.h"
+#endif
+
+#include "memory/kernels.h"
+
+enum {
+    LANES = PW_KERNEL_LANES,
+    COPY_DEPTH = 8,  /* loads in flight per lane */
+    SHIFT_DEPTH = 4, /* the same, two loads each */
+    BOX_DEPTH = 4,
+    PART_DEPTH = 4
+};
+
+/* ---- pieces ---- */
+
+static __device__ __forceinline__ uint4 load16(const char *at) {
+    SIMK_ALIGNED(at, 16);
+    return *(const uint4 *)at;
+}
+
+static __device__ __forceinline__ void store16(char *at, uint4 value) {
+    SIMK_ALIGNED(at, 16);
+    *(uint4 *)at = value;
+}
+
+/* 16, 8, 4 bytes or 1, in the lowest bytes of the value. */
+static __device__ __forceinline__ uint4 load_cell(const char *at, uint32_t cell) {
+    uint4 value = {0, 0, 0, 0};
+    if (cell == 16)
+        return load16(at);
+    SIMK_ALIGNED(at, cell);
+    if (cell == 8) {
+        uint64_t both = *(const uint64_t *)at;
+        value.x = (uint32_t)both;
+        value.y = (uint32_t)(both >> 32);
+    } else if (cell == 4) {
+        value.x = *(const uint32_t *)at;
+    } else {
+        value.x = *(const unsigned char *)at;
+    }
+    return value;
+}
+
+static __device__ __forceinline__ void store_cell(char *at, uint4 value, uint32_t cell) {
+    if (cell == 16) {
+        store16(at, value);
+        return;
+    }
+    SIMK_ALIGNED(at, cell);
+    if (cell == 8)
+        *(uint64_t *)at = (uint64_t)value.y << 32 | value.x;
+    else if (cell == 4)
+        *(uint32_t *)at = value.x;
+    else
+        *(unsigned char *)at = (unsigned char)value.x;
+}
+
+/* Bytes shift .. shift + 15 of the 32 bytes a, b; shift < 16. By halves, not by an index: registers have none. */
+static __device__ __forceinline__ uint4 cut(uint4 a, uint4 b, uint32_t shift) {
+    uint32_t bits = 8 * (shift & 3);
+    uint4 out;
+    if (shift & 8) {
+        a.x = a.z;
+        a.y = a.w;
+        a.z = b.x;
+        a.w = b.y;
+        b.x = b.z;
+        b.y = b.w;
+    }
+    if (shift & 4) {
+        a.x = a.y;
+        a.y = a.z;
+        a.z = a.w;
+        a.w = b.x;
+        b.x = b.y;
+    }
+    out.x = pw_funnel(a.x, a.y, bits);
+    out.y = pw_funnel(a.y, a.z, bits);
+    out.z = pw_funnel(a.z, a.w, bits);
+    out.w = pw_funnel(a.w, b.x, bits);
+    return out;
+}
+
+/* ---- COPY ---- */
+
+/* Loads past the end repeat the last one: no branch stands between the loads. */
+static __device__ __forceinline__ void copy_aligned(char *to, const char *from, uint32_t count) {
+    SIMK_EACH_LANE {
+        for (uint32_t i = threadIdx.x; i < count; i += COPY_DEPTH * LANES) {
+            uint4 value[COPY_DEPTH];
+            PW_UNROLL for (uint32_t k = 0; k < COPY_DEPTH; k++) {
+                uint32_t at = i + k * LANES;
+                value[k] = load16(from + 16 * (uint64_t)(at < count ? at : count - 1));
+            }
+            PW_UNROLL for (uint32_t k = 0; k < COPY_DEPTH; k++) {
+                uint32_t at = i + k * LANES;
+                if (at < count)
+                    store16(to + 16 * (uint64_t)at, value[k]);
+            }
+        }
+    }
+}
+
+/* `from` is the aligned address below the source, which begins `shift` bytes later. */
+static __device__ __forceinline__ void copy_shifted(char *to, const char *from, uint32_t shift, uint32_t count) {
+    SIMK_EACH_LANE {
+        for (uint32_t i = threadIdx.x; i < count; i += SHIFT_DEPTH * LANES) {
+            uint4 low[SHIFT_DEPTH], high[SHIFT_DEPTH];
+            PW_UNROLL for (uint32_t k = 0; k < SHIFT_DEPTH; k++) {
+                uint32_t at = i + k * LANES;
+                const char *address = from + 16 * (uint64_t)(at < count ? at : count - 1);
+                low[k] = load16(address);
+                high[k] = load16(address + 16);
+            }
+            PW_UNROLL for (uint32_t k = 0; k < SHIFT_DEPTH; k++) {
+                uint32_t at = i + k * LANES;
+                if (at < count)
+                    store16(to + 16 * (uint64_t)at, cut(low[k], high[k], shift));
+            }
+        }
+    }
+}
+
+static __device__ __forceinline__ void copy_edges(const pw_copy_args *a) {
+    const uint64_t middle = 16 * a->vectors;
+    SIMK_BLOCK_STRIDE(i, a->bytes - middle) {
+        uint64_t at = i < a->head ? i : i + middle;
+        a->to[at] = a->from[at];
+    }
+}
+
+PW_KERNEL void __launch_bounds__(PW_KERNEL_LANES, PW_KERNEL_RESIDENT) pw_kernel_copy(pw_copy_args a) {
+    const uint64_t first = (uint64_t)blockIdx.x * a.per_block;
+    if (blockIdx.x >= a.blocks) {
+        copy_edges(&a);
+    } else {
+        const uint32_t count = a.vectors - first < a.per_block ? (uint32_t)(a.vectors - first) : a.per_block;
+        char *to = a.to + a.head + 16 * first;
+        const char *from = a.from + a.head + 16 * first;
+        const uint32_t shift = (uint32_t)((uintptr_t)from & 15);
+        if (shift == 0)
+            copy_aligned(to, from, count);
+        else
+            copy_shifted(to, from - shift, shift, count);
+    }
+}
+SIMK_KERNEL(pw_kernel_copy, pw_copy_args);
+
+/* ---- BOX ---- */
+
+struct place {
+    uint64_t item, row, plane;
+};
+
+/* The only divisions, once per lane and launch. 64 bits take four times as long. */
+static __device__ __forceinline__ struct place place_of(const pw_box_args *a, uint64_t index) {
+    struct place p;
+    if (a->items <= UINT32_MAX) {
+        uint32_t row = (uint32_t)index / (uint32_t)a->per_row;
+        uint32_t plane = row / (uint32_t)a->per_plane;
+        p.item = (uint32_t)index - row * (uint32_t)a->per_row;
+        p.row = row - plane * (uint32_t)a->per_plane;
+        p.plane = plane;
+    } else {
+        uint64_t row = index / a->per_row;
+        p.item = index % a->per_row;
+        p.row = row % a->per_plane;
+        p.plane = row / a->per_plane;
+    }
+    return p;
+}
+
+static __device__ __forceinline__ void step(const pw_box_args *a, struct place *p) {
+    p->item += a->step_item;
+    p->row += a->step_row;
+    p->plane += a->step_plane;
+    if (p->item >= a->per_row) {
+        p->item -= a->per_row;
+        p->row++;
+    }
+    if (p->row >= a->per_plane) {
+        p->row -= a->per_plane;
+        p->plane++;
+    }
+}
+
+static __device__ __forceinline__ char *to_row(const pw_box_args *a, const struct place *p) {
+    return a->to + p->row * a->to_row + p->plane * a->to_plane;
+}
+
+static __device__ __forceinline__ const char *from_row(const pw_box_args *a, const struct place *p) {
+    return a->from + p->row * a->from_row + p->plane * a->from_plane;
+}
+
+/* Called with constants for `cell`, so that each size has a loop without choices. */
+static __device__ __forceinline__ void box_cells(const pw_box_args *a, uint64_t first, uint32_t count, uint32_t cell) {
+    SIMK_EACH_LANE {
+        struct place p = place_of(a, first + threadIdx.x);
+        for (uint32_t i = threadIdx.x; i < count; i += BOX_DEPTH * LANES) {
+            char *to[BOX_DEPTH];
+            uint4 value[BOX_DEPTH];
+            PW_UNROLL for (uint32_t k = 0; k < BOX_DEPTH; k++) {
+                to[k] = to_row(a, &p) + cell * p.item;
+                value[k] = load_cell(from_row(a, &p) + cell * p.item, cell);
+                if (i + (k + 1) * LANES < count)
+                    step(a, &p);
+            }
+            PW_UNROLL for (uint32_t k = 0; k < BOX_DEPTH; k++) {
+                if (i + k * LANES < count)
+                    store_cell(to[k], value[k], cell);
+            }
+        }
+    }
+}
+
+/* What is in a slot: `bytes` bytes, 0 to 16. A vector is a slot that can be filled by one aligned store. */
+struct slot {
+    char *to;
+    const char *from;
+    uint32_t bytes, vector;
+};
+
+static __device__ __forceinline__ struct slot slot_at(const pw_box_args *a, const struct place *p) {
+    char *to = to_row(a, p);
+    const char *from = from_row(a, p);
+    /* In bytes from the row's first: the slot begins before it where that is not aligned. */
+    const int64_t begin = 16 * (int64_t)p->item - (int64_t)((uintptr_t)to & 15);
+    const int64_t end = begin + 16 < (int64_t)a->row_bytes ? begin + 16 : (int64_t)a->row_bytes;
+    const int64_t at = begin > 0 ? begin : 0;
+    const int64_t low = at - (int64_t)((uintptr_t)(from + at) & 15);
+    struct slot s;
+    s.to = to + at;
+    s.from = from + at;
+    s.bytes = end > at ? (uint32_t)(end - at) : 0;
+    /* Cutting a vector out of two reads the bytes around it, which must be the row's. */
+    s.vector = s.bytes == 16 && (low == at || (low >= 0 && low + 32 <= (int64_t)a->row_bytes));
+    return s;
+}
+
+static __device__ __forceinline__ uint4 load_vector(const char *from) {
+    const uint32_t shift = (uint32_t)((uintptr_t)from & 15);
+    const uint4 low = load16(from - shift);
+    return shift == 0 ? low : cut(low, load16(from - shift + 16), shift);
+}
+
+static __device__ __forceinline__ void copy_part(const struct slot *s, uint32_t cell) {
+    for (uint32_t i = 0; i < s->bytes; i += PART_DEPTH * cell) {
+        uint4 value[PART_DEPTH];
+        PW_UNROLL for (uint32_t k = 0; k < PART_DEPTH; k++) {
+            uint32_t at = i + k * cell;
+            value[k] = load_cell(s->from + (at < s->bytes ? at : i), cell);
+        }
+        PW_UNROLL for (uint32_t k = 0; k < PART_DEPTH; k++) {
+            uint32_t at = i + k * cell;
+            if (at < s->bytes)
+                store_cell(s->to + at, value[k], cell);
+        }
+    }
+}
+
+static __device__ __forceinline__ void box_slots(const pw_box_args *a, uint64_t first, uint32_t count) {
+    SIMK_EACH_LANE {
+        struct place p = place_of(a, first + threadIdx.x);
+        for (uint32_t i = threadIdx.x; i < count; i += BOX_DEPTH * LANES) {
+            struct slot slots[BOX_DEPTH];
+            uint4 value[BOX_DEPTH];
+            PW_UNROLL for (uint32_t k = 0; k < BOX_DEPTH; k++) {
+                const uint4 none = {0, 0, 0, 0};
+                slots[k] = slot_at(a, &p);
+                value[k] = slots[k].vector ? load_vector(slots[k].from) : none;
+                if (i + (k + 1) * LANES < count)
+                    step(a, &p);
+            }
+            PW_UNROLL for (uint32_t k = 0; k < BOX_DEPTH; k++) {
+                if (i + k * LANES >= count)
+                    break;
+                if (slots[k].vector)
+                    store16(slots[k].to, value[k]);
+                else
+                    copy_part(&slots[k], a->cell);
+            }
+        }
+    }
+}
+
+/* Six blocks a multiprocessor: room for the registers of BOX_DEPTH slots. */
+PW_KERNEL void __launch_bounds__(PW_KERNEL_LANES, 6) pw_kernel_box(pw_box_args a) {
+    const uint64_t first = (uint64_t)blockIdx.x * a.per_block;
+    const uint64_t left = first < a.items ? a.items - first : 0;
+    const uint32_t count = left < a.per_block ? (uint32_t)left : a.per_block;
+    if (a.slots)
+        box_slots(&a, first, count);
+    else if (a.cell == 16)
+        box_cells(&a, first, count, 16);
+    else if (a.cell == 8)
+        box_cells(&a, first, count, 8);
+    else if (a.cell == 4)
+        box_cells(&a, first, count, 4);
+    else
+        box_cells(&a, first, count, 1);
+}
+SIMK_KERNEL(pw_kernel_box, pw_box_args);
+
+/* ---- WORD ---- */
+
+/*
+ * A release at system scope of everything before it on the stream: earlier kernels and copies of the stream happened
+ * before this kernel, and the fence orders what happened before it, by whichever thread, before the store or addition
+ * that follows. The acquires that pair with it are those that see the word's new value: a stream's wait on the value,
+ * a load with acquire on the host or by a kernel, or a fence after a relaxed load there. Additions continue a release
+ * sequence: who sees the sum of two has both ranks' data.
+ */
+PW_KERNEL void __launch_bounds__(1) pw_kernel_word(pw_word_args a) {
+    if (threadIdx.x == 0) {
+        uint64_t *word = a.word;
+        SIMK_ALIGNED(word, 8);
+        __threadfence_system();
+        if (a.op == PW_WORD_STORE)
+            pw_store_system(word, a.value);
+        else if (a.op == PW_WORD_ADD)
+            pw_add_system(word, a.value);
+    }
+}
+SIMK_KERNEL(pw_kernel_word, pw_word_args);

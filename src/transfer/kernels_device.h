@@ -1,0 +1,37 @@
+/*
+ * Copyright (c) 2026, the peerwin contributors.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The words that kernels.cu is written in, for devices. The host form gives the same words other meanings, so that the
+ * same source runs without a device: a lane's work stands inside one of the SIMK loops, and is over at its end.
+ */
+#ifndef PW_TRANSFER_KERNELS_DEVICE_H
+#define PW_TRANSFER_KERNELS_DEVICE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define PW_KERNEL extern "C" __global__
+#define PW_UNROLL _Pragma("unroll")
+
+/* On a device every lane runs the whole body. */
+#define SIMK_EACH_LANE
+#define SIMK_BLOCK_STRIDE(i, n)      for (size_t i = threadIdx.x; i < (n); i += blockDim.x)
+#define SIMK_ALIGNED(p, n)           ((void)0)
+#define SIMK_KERNEL(kernel, params_) static_assert(sizeof(params_) <= 4096, "arguments of " #kernel)
+
+/* The lower word of (high:low) >> bits, bits < 32. */
+static __device__ __forceinline__ uint32_t pw_funnel(uint32_t low, uint32_t high, uint32_t bits) {
+    return __funnelshift_r(low, high, bits);
+}
+
+/* Relaxed, at system scope. */
+static __device__ __forceinline__ void pw_store_system(uint64_t *word, uint64_t value) {
+    asm volatile("st.relaxed.sys.u64 [%0], %1;" ::"l"(word), "l"(value) : "memory");
+}
+
+static __device__ __forceinline__ void pw_add_system(uint64_t *word, uint64_t value) {
+    asm volatile("red.relaxed.sys.add.u64 [%0], %1;" ::"l"(word), "l"(value) : "memory");
+}
+
+#endif
