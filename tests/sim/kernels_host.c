@@ -1,0 +1,25 @@
+/*
+ * Copyright (c) 2026, the peerwin contributors.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The library's kernels in their host form, for the simulated driver: the same source, with the words of
+ * kernels_device.h meaning what a processor can do.
+ */
+#include "simkernel.h"
+
+#define PW_KERNEL __global__
+#define PW_UNROLL
+
+static inline uint32_t pw_funnel(uint32_t low, uint32_t high, uint32_t bits) {
+    return (uint32_t)(((uint64_t)high << 32 | low) >> bits);
+}
+
+static inline void pw_store_system(uint64_t *word, uint64_t value) {
+    simk_store_relaxed(word, value);
+}
+
+static inline void pw_add_system(uint64_t *word, uint64_t value) {
+    (void)__atomic_fetch_add(word, value, __ATOMIC_RELAXED);
+}
+
+#include "transfer/kernels.cu"
