@@ -2,9 +2,10 @@
  * Copyright (c) 2026, the peerwin contributors.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Devices in a build without the CUDA headers: there are none, and why.
+ * Devices and their memory in a build without the CUDA headers: there are none, and why. Nobody has a pw_gpu here, so
+ * what takes one is never called.
  */
-#include "memory/device.h"
+#include "memory/gpu.h"
 
 static peerwin_status absent(const pw_site *site) {
     return pw_fail(PEERWIN_ERR_UNSUPPORTED, site,
@@ -44,4 +45,80 @@ peerwin_status pw_device_reaches(const pw_driver *driver, int from, int to, cons
     (void)to;
     (void)reaches_out;
     return absent(site);
+}
+
+peerwin_status pw_gpu_open(const pw_gpu_request *request, const pw_site *site, pw_gpu **gpu_out) {
+    (void)request;
+    (void)gpu_out;
+    return absent(site);
+}
+
+void pw_gpu_close(pw_gpu *gpu) {
+    (void)gpu;
+}
+
+peerwin_status pw_gpu_enter(pw_gpu *gpu, const pw_site *site) {
+    (void)gpu;
+    return absent(site);
+}
+
+void pw_gpu_leave(pw_gpu *gpu) {
+    (void)gpu;
+}
+
+const pw_device *pw_gpu_about(const pw_gpu *gpu) {
+    (void)gpu;
+    return NULL;
+}
+
+peerwin_link pw_gpu_link(const pw_gpu *gpu, const char *uuid, int *native_atomics_out) {
+    (void)gpu;
+    (void)uuid;
+    *native_atomics_out = 0;
+    return PEERWIN_LINK_NONE;
+}
+
+peerwin_status pw_gpu_write(pw_gpu *gpu, void *to, const void *host, size_t bytes, const pw_site *site) {
+    (void)gpu;
+    (void)to;
+    (void)host;
+    (void)bytes;
+    return absent(site);
+}
+
+peerwin_status pw_gpu_read(pw_gpu *gpu, void *host, const void *from, size_t bytes, const pw_site *site) {
+    (void)gpu;
+    (void)host;
+    (void)from;
+    (void)bytes;
+    return absent(site);
+}
+
+peerwin_status pw_gpu_zero(pw_gpu *gpu, void *at, size_t bytes, const pw_site *site) {
+    (void)gpu;
+    (void)at;
+    (void)bytes;
+    return absent(site);
+}
+
+peerwin_status pw_gpu_store(pw_gpu *gpu, void *at, uint64_t value, const pw_site *site) {
+    (void)gpu;
+    (void)at;
+    (void)value;
+    return absent(site);
+}
+
+peerwin_status pw_gpu_attach(pw_gpu *gpu, void *base, size_t bytes, const pw_site *site, pw_segment *segment_out,
+                             size_t *offset_out) {
+    (void)gpu;
+    (void)base;
+    (void)bytes;
+    (void)segment_out;
+    (void)offset_out;
+    return absent(site);
+}
+
+const pw_memory_ops *pw_memory_on_gpu(peerwin_handle kind) {
+    (void)kind;
+    return NULL;
 }

@@ -37,6 +37,7 @@ static const code_row code_rows[] = {
     {CUDA_ERROR_ILLEGAL_INSTRUCTION, PEERWIN_ERR_CONTEXT_LOST, "a kernel met an illegal instruction"},
     {CUDA_ERROR_HARDWARE_STACK_ERROR, PEERWIN_ERR_CONTEXT_LOST, "a kernel damaged its stack"},
     {CUDA_ERROR_LAUNCH_FAILED, PEERWIN_ERR_CONTEXT_LOST, "a kernel failed, here or at another client of MPS"},
+    {CUDA_ERROR_CONTEXT_IS_DESTROYED, PEERWIN_ERR_CONTEXT_LOST, "the CUDA context was destroyed under the library"},
     {CUDA_ERROR_LAUNCH_TIMEOUT, PEERWIN_ERR_CONTEXT_LOST, "a kernel ran into the display's time limit"},
     {CUDA_ERROR_ASSERT, PEERWIN_ERR_CONTEXT_LOST, "an assertion in a kernel failed"},
     {CUDA_ERROR_ECC_UNCORRECTABLE, PEERWIN_ERR_CONTEXT_LOST, "device memory is damaged"},

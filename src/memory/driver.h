@@ -48,7 +48,48 @@
     X(cuStreamQuery, 2000)                                                                                             \
     X(cuStreamWriteValue64, 11070)                                                                                     \
     X(cuStreamWaitValue64, 11070)                                                                                      \
-    X(cuStreamBatchMemOp, 11070)
+    X(cuStreamBatchMemOp, 11070)                                                                                       \
+    X(cuDeviceGetP2PAttribute, 8000)                                                                                   \
+    X(cuDevicePrimaryCtxRetain, 7000)                                                                                  \
+    X(cuDevicePrimaryCtxRelease, 11000)                                                                                \
+    X(cuCtxGetCurrent, 4000)                                                                                           \
+    X(cuCtxPushCurrent, 4000)                                                                                          \
+    X(cuCtxPopCurrent, 4000)                                                                                           \
+    X(cuCtxGetDevice, 2000)                                                                                            \
+    X(cuMemcpyHtoDAsync, 3020)                                                                                         \
+    X(cuMemcpyDtoHAsync, 3020)                                                                                         \
+    X(cuMemsetD8Async, 3020)                                                                                           \
+    X(cuMemAllocHost, 3020)                                                                                            \
+    X(cuMemFreeHost, 2000)                                                                                             \
+    X(cuMemAlloc, 3020)                                                                                                \
+    X(cuMemFree, 3020)                                                                                                 \
+    X(cuMemGetAddressRange, 3020)                                                                                      \
+    X(cuIpcGetMemHandle, 4010)                                                                                         \
+    X(cuIpcOpenMemHandle, 11000)                                                                                       \
+    X(cuIpcCloseMemHandle, 4010)                                                                                       \
+    X(cuMemGetAllocationGranularity, 10020)                                                                            \
+    X(cuMemCreate, 10020)                                                                                              \
+    X(cuMemRelease, 10020)                                                                                             \
+    X(cuMemRetainAllocationHandle, 11000)                                                                              \
+    X(cuMemGetAllocationPropertiesFromHandle, 10020)                                                                   \
+    X(cuMemAddressReserve, 10020)                                                                                      \
+    X(cuMemAddressFree, 10020)                                                                                         \
+    X(cuMemMap, 10020)                                                                                                 \
+    X(cuMemUnmap, 10020)                                                                                               \
+    X(cuMemSetAccess, 10020)                                                                                           \
+    X(cuMemGetAccess, 10020)                                                                                           \
+    X(cuMemExportToShareableHandle, 10020)                                                                             \
+    X(cuMemImportFromShareableHandle, 10020)                                                                           \
+    X(cuMemFreeAsync, 11020)                                                                                           \
+    X(cuMemPoolDestroy, 11020)                                                                                         \
+    X(cuMemPoolSetAccess, 11020)                                                                                       \
+    X(cuMemPoolExportToShareableHandle, 11020)                                                                         \
+    X(cuMemPoolImportFromShareableHandle, 11020)                                                                       \
+    X(cuMemPoolExportPointer, 11020)                                                                                   \
+    X(cuMemPoolImportPointer, 11020)                                                                                   \
+    X(cuMemHostRegister, 6050)                                                                                         \
+    X(cuMemHostUnregister, 4000)                                                                                       \
+    X(cuMemHostGetDevicePointer, 3020)
 
 /* Calls that drivers or headers of 12.0 lack: X(name, version, type), NULL where the driver has none. */
 #define PW_DRIVER_OPTIONAL_CALLS(X) X(cuFuncLoad, 12040, pw_func_load)

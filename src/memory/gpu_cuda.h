@@ -11,6 +11,8 @@
 #include "memory/gpu.h"
 #include "memory/kernels.h"
 
+enum { PW_STAGING_BYTES = 64 << 10 };
+
 struct pw_gpu {
     pw_driver *driver;
     pw_device about;
@@ -20,6 +22,7 @@ struct pw_gpu {
     int retained; /* the primary context, which is released at the end; else the caller's */
     int timeout_ms;
     CUstream stream; /* the library's own, non-blocking */
+    void *staging;   /* page-locked: a copy from or to pageable memory would block, and end later than it returns */
     int num_access;  /* devices that get access to every mapping: this one first, then those declared */
     CUdevice *access;
     CUmodule module;
@@ -32,8 +35,25 @@ struct pw_gpu {
 PEERWIN_MUST_USE peerwin_status pw_kernels_load(pw_gpu *gpu, const pw_site *site);
 void pw_kernels_unload(pw_gpu *gpu);
 
+/* Waits until the library's own stream has done its work. TIMEOUT if the device does not get to it. */
+PEERWIN_MUST_USE peerwin_status pw_gpu_settle(pw_gpu *gpu, const pw_site *site);
+
+/*
+ * For releasing calls, and for those that undo: a failure is logged, and goes no further if there was a `first` one,
+ * whose text stays the last error. Returns the first.
+ */
+peerwin_status pw_gpu_released(const pw_gpu *gpu, CUresult code, const char *call, peerwin_status first);
+
+/* pw_fail_cuda for a call that makes a descriptor: drivers do not tell when the process has none left. */
+PEERWIN_MUST_USE peerwin_status pw_fail_cuda_fd(const pw_driver *driver, const pw_site *site, CUresult code,
+                                                const char *call);
+
 static inline CUdeviceptr pw_device_address(const void *pointer) {
     return (CUdeviceptr)(uintptr_t)pointer;
+}
+
+static inline void *pw_device_pointer(CUdeviceptr address) {
+    return (void *)(uintptr_t)address;
 }
 
 #endif
