@@ -22,7 +22,8 @@ struct options {
     int n;             /* cells per direction */
     int steps;         /* time steps */
     bool mpi;          /* communicate by messages, not windows */
-    bool csv;          /* print one machine-readable line */
+    int compare;       /* runs each way, interleaved, 0 = do not compare */
+    bool csv;          /* print machine-readable lines */
     bool help;         /* print the usage and do nothing else */
     const char *image; /* file to write the picture to, NULL = none */
 };
@@ -113,6 +114,9 @@ struct problem {
 bool problem_init(struct problem *problem, const struct block *block, struct comm *comm);
 void problem_free(struct problem *problem);
 
+/* Back to the beginning. */
+void problem_reset(struct problem *problem);
+
 /* This rank's part of the result: the sum of dx * dx * density * u. */
 double problem_total(const struct problem *problem);
 
@@ -130,7 +134,43 @@ struct run {
     double seconds;  /* wall time of all steps */
 };
 
-void solver_run(struct problem *problem, struct comm *comm, int steps, struct run *run_out);
+/* Rank 0 says how far a long run is, every two seconds. */
+struct progress {
+    bool silent;
+    int step, steps;
+    double started, said;
+};
+
+void progress_begin(struct progress *progress, const struct block *block, int steps);
+
+/* One time step; adds to `run`. */
+void solver_step(struct problem *problem, struct comm *comm, struct progress *progress, struct run *run);
+
+/* ----------------------------------------------------------------------------------------------- report.c */
+
+/* What is known of a run when its last step is done. */
+struct outcome {
+    const struct options *options;
+    const struct block *block;
+    const char *comm;
+    struct run run;
+    double result;
+    bool published; /* there is a published result to compare with */
+    double expected, difference;
+    bool passed;
+};
+
+/* Fills in the comparison with the published result. */
+void outcome_judge(struct outcome *outcome);
+double outcome_microseconds(const struct outcome *outcome); /* per iteration */
+void outcome_print_header(void);
+void outcome_print_csv(const struct outcome *outcome);
+void outcome_print_text(const struct outcome *outcome);
+
+/* ---------------------------------------------------------------------------------------------- compare.c */
+
+/* Both ways of communicating in one job, step by step in turn; prints both times. True if all results are right. */
+bool compare(const struct block *block, const struct options *options);
 
 /* ---------------------------------------------------------------------------------------------- picture.c */
 

@@ -12,7 +12,7 @@
 
 #include "heat.h"
 
-enum { MAX_CELLS = 20000, MAX_STEPS = 1000000 };
+enum { MAX_CELLS = 20000, MAX_STEPS = 1000000, MAX_COMPARE = 999 };
 
 void options_usage(void) {
     printf("usage: mpirun -n RANKS heat [options]\n"
@@ -23,7 +23,8 @@ void options_usage(void) {
            "  --steps S          time steps, 1 to %d (10)\n"
            "  --comm peerwin     exchange halos and sums through windows (the default)\n"
            "  --comm mpi         exchange them by MPI messages\n"
-           "  --csv              print a header and one line of comma-separated values\n"
+           "  --compare R        run both ways R times in one job, step by step in turn, and print the medians\n"
+           "  --csv              print a header and comma-separated values, one line for each run\n"
            "  --image FILE.png   draw the temperature field at the end\n"
            "  --help             print this\n"
            "\n"
@@ -49,7 +50,7 @@ static bool parse_comm(const char *text, bool *mpi_out) {
 }
 
 /* Long options have numbers that no short option has, so that a message can tell them apart. */
-enum { OPTION_STEPS = 256, OPTION_COMM, OPTION_CSV, OPTION_IMAGE };
+enum { OPTION_STEPS = 256, OPTION_COMM, OPTION_COMPARE, OPTION_CSV, OPTION_IMAGE };
 
 /* Takes one option; `argument` is NULL where there is none. */
 static bool take(int option, const char *argument, struct options *options, char *problem, size_t problem_size) {
@@ -69,6 +70,12 @@ static bool take(int option, const char *argument, struct options *options, char
     case OPTION_COMM:
         if (!parse_comm(argument, &options->mpi)) {
             snprintf(problem, problem_size, "--comm %s: the choices are peerwin and mpi", argument);
+            return false;
+        }
+        return true;
+    case OPTION_COMPARE:
+        if (!parse_count(argument, MAX_COMPARE, &options->compare)) {
+            snprintf(problem, problem_size, "--compare %s: the number of runs is 1 to %d", argument, MAX_COMPARE);
             return false;
         }
         return true;
@@ -102,6 +109,7 @@ bool options_parse(int argc, char **argv, struct options *options_out, char *pro
     static const struct option known[] = {
         {"steps", required_argument, NULL, OPTION_STEPS},
         {"comm", required_argument, NULL, OPTION_COMM},
+        {"compare", required_argument, NULL, OPTION_COMPARE},
         {"csv", no_argument, NULL, OPTION_CSV},
         {"image", required_argument, NULL, OPTION_IMAGE},
         {"help", no_argument, NULL, 'h'},
@@ -122,6 +130,10 @@ bool options_parse(int argc, char **argv, struct options *options_out, char *pro
     }
     if (optind < argc) {
         snprintf(problem, problem_size, "unexpected argument %s", argv[optind]);
+        return false;
+    }
+    if (options_out->compare > 0 && options_out->image != NULL) {
+        snprintf(problem, problem_size, "--compare draws no picture: leave --image out");
         return false;
     }
     return true;

@@ -65,7 +65,7 @@ static double face(const struct problem *problem, int x0, int y0, int x1, int y1
     return TIME_STEP / (problem->dx * problem->dx) * (d0 + d1) / (2 * d0 * d1);
 }
 
-static void set_up(struct problem *problem) {
+void problem_reset(struct problem *problem) {
     const struct block *b = &problem->block;
 
     for (int j = 0; j <= b->ny; j++) {
@@ -100,7 +100,7 @@ bool problem_init(struct problem *problem, const struct block *block, struct com
         *fields[k] = problem->memory + (NUM_SHARED + k) * stride;
     problem->u = comm->shared[SHARED_U];
     problem->r = comm->shared[SHARED_R];
-    set_up(problem);
+    problem_reset(problem);
     return true;
 }
 

@@ -149,12 +149,11 @@ static void finish_u(struct problem *problem, double alpha) {
             problem->u[c] += alpha * problem->p[c];
 }
 
-/* Says on rank 0 how far a long run is, every two seconds. */
-struct progress {
-    bool silent;
-    int step, steps;
-    double started, said;
-};
+void progress_begin(struct progress *progress, const struct block *block, int steps) {
+    const double now = MPI_Wtime();
+
+    *progress = (struct progress){.silent = block->rank != 0, .steps = steps, .started = now, .said = now};
+}
 
 static void progress_tick(struct progress *progress, int iteration, double norm) {
     if (progress->silent)
@@ -189,19 +188,14 @@ static int solve(struct problem *problem, struct comm *comm, struct progress *pr
     return iteration;
 }
 
-void solver_run(struct problem *problem, struct comm *comm, int steps, struct run *run_out) {
+void solver_step(struct problem *problem, struct comm *comm, struct progress *progress, struct run *run) {
     const double started = MPI_Wtime();
-    struct progress progress = {
-        .silent = problem->block.rank != 0, .steps = steps, .started = started, .said = started};
-    struct run run = {0};
 
-    for (progress.step = 1; progress.step <= steps; progress.step++) {
-        set_u(problem);
-        const int iterations = solve(problem, comm, &progress);
-        set_energy(problem);
-        run.iterations += iterations;
-        run.unconverged += iterations == MAX_ITERATIONS;
-    }
-    run.seconds = MPI_Wtime() - started;
-    *run_out = run;
+    progress->step++;
+    set_u(problem);
+    const int iterations = solve(problem, comm, progress);
+    set_energy(problem);
+    run->iterations += iterations;
+    run->unconverged += iterations == MAX_ITERATIONS;
+    run->seconds += MPI_Wtime() - started;
 }
