@@ -36,6 +36,9 @@
     X(cuLaunchKernel, 4000)                                                                                            \
     X(cuPointerGetAttributes, 7000)                                                                                    \
     X(cuMemcpyAsync, 4000)                                                                                             \
+    X(cuMemAllocFromPoolAsync, 11020)                                                                                  \
+    X(cuMemPoolCreate, 11020)                                                                                          \
+    X(cuStreamSynchronize, 2000)                                                                                       \
     X(cuMemcpy3DAsync, 3020)                                                                                           \
     X(cuCtxSetCurrent, 4000)                                                                                           \
     X(cuThreadExchangeStreamCaptureMode, 10010)                                                                        \

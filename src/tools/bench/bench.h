@@ -16,6 +16,7 @@
 #include <stdbool.h>
 
 typedef struct report report;
+typedef struct bench_device bench_device; /* cuda/device.h */
 
 /** One run of the tool on this rank. */
 typedef struct {
@@ -27,7 +28,9 @@ typedef struct {
     int cpus; /* that the ranks share */
     int partner;
     options opt;
-    report *out; /* rank 0 only, else NULL */
+    report *out;          /* rank 0 only, else NULL */
+    const char *kind;     /* of memory, as rows show it */
+    bench_device *device; /* NULL in host space */
 } bench;
 
 /** A case: measures some rows, one after the other, by calls of measure(). Collective. */
@@ -38,9 +41,16 @@ typedef struct {
     void (*run)(const bench *b);
 } bench_case;
 
-/** The cases in the order in which they run; bit i of options.cases stands for entry i. */
-extern const bench_case bench_cases[];
-extern const int bench_num_cases;
+/** The cases of a space in the order in which they run; bit i of options.cases stands for entry i. */
+typedef struct {
+    const bench_case *list;
+    int count;
+} bench_case_list;
+bench_case_list bench_cases(bool cuda);
+
+/** Those of CUDA space, none in a build without CUDA; and the run over all kinds of memory: false if one failed. */
+bench_case_list bench_cuda_cases(void);
+bool bench_cuda_run(bench *b);
 
 /** Prints "peerwin-bench: rank r: ..." and ends the job with exit status 1. */
 _Noreturn void bench_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));

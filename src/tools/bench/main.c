@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-const bench_case bench_cases[] = {
+static const bench_case host_cases[] = {
     {"window", "make and free a window: peerwin_win_alloc/free, MPI_Win_allocate/free", 1, bench_case_window},
     {"put", "one put and its completion: put + quiet, MPI_Put + flush, memcpy", 1, bench_case_put},
     {"get", "one get and its completion: get + quiet, MPI_Get + flush, memcpy", 1, bench_case_get},
@@ -22,7 +22,10 @@ const bench_case bench_cases[] = {
     {"barrier", "all ranks: peerwin_barrier, MPI_Barrier", 1, bench_case_barrier},
     {"allreduce", "all ranks, sum of 1 and 8 doubles: peerwin_allreduce, MPI_Allreduce", 1, bench_case_allreduce},
 };
-const int bench_num_cases = sizeof bench_cases / sizeof *bench_cases;
+
+bench_case_list bench_cases(bool cuda) {
+    return cuda ? bench_cuda_cases() : (bench_case_list){host_cases, sizeof host_cases / sizeof *host_cases};
+}
 
 /* Options of rank 0 on every rank; it also opens the files, because a run whose results cannot be kept is vain. */
 static void agree_on_options(bench *b, int argc, char **argv) {
@@ -57,19 +60,19 @@ static bool make_context(bench *b) {
     return false;
 }
 
-static void run_cases(bench *b) {
-    MPI_Comm_dup(MPI_COMM_WORLD, &b->comm);
-    MPI_Comm_dup(MPI_COMM_WORLD, &b->gate);
-    for (int i = 0; i < bench_num_cases; i++)
+static bool run_on_host(bench *b) {
+    if (!make_context(b))
+        return false;
+    for (int i = 0; i < bench_cases(false).count; i++)
         if ((b->opt.cases & 1u << i) != 0)
-            bench_cases[i].run(b);
-    MPI_Comm_free(&b->gate);
-    MPI_Comm_free(&b->comm);
+            host_cases[i].run(b);
+    bench_check(peerwin_finalize(b->ctx), "peerwin_finalize");
+    return true;
 }
 
 /* Everything between MPI_Init and MPI_Finalize; the exit status, the same on every rank. */
 static int run(int argc, char **argv) {
-    bench b = {.comm = MPI_COMM_NULL, .gate = MPI_COMM_NULL};
+    bench b = {.comm = MPI_COMM_NULL, .gate = MPI_COMM_NULL, .kind = "host"};
     MPI_Comm_rank(MPI_COMM_WORLD, &b.rank);
     MPI_Comm_size(MPI_COMM_WORLD, &b.size);
     b.cpus = machine_count_cpus(MPI_COMM_WORLD);
@@ -78,11 +81,11 @@ static int run(int argc, char **argv) {
     if (b.opt.action != OPTIONS_RUN)
         return b.opt.action == OPTIONS_BAD ? 2 : EXIT_SUCCESS;
 
-    int good = make_context(&b);
-    if (good) {
-        run_cases(&b);
-        bench_check(peerwin_finalize(b.ctx), "peerwin_finalize");
-    }
+    MPI_Comm_dup(MPI_COMM_WORLD, &b.comm);
+    MPI_Comm_dup(MPI_COMM_WORLD, &b.gate);
+    int good = b.opt.cuda ? bench_cuda_run(&b) : run_on_host(&b);
+    MPI_Comm_free(&b.gate);
+    MPI_Comm_free(&b.comm);
     if (b.rank == 0 && !report_close(b.out))
         good = 0;
     MPI_Bcast(&good, 1, MPI_INT, 0, MPI_COMM_WORLD);

@@ -77,9 +77,9 @@ static void summarise(const bench *b, const measure_row *row, double *values, do
     for (int way = 0; way < row->num_ways; way++)
         for (int i = 0; i < repeats; i++)
             of_way(b, values, way)[i] = to_unit(row, of_way(b, values, way)[i], result->batch[way]);
-    for (int way = 0; way < row->num_ways; way++) {
+    for (int way = 0; way < row->num_ways && row->num_ways > 1; way++) {
         for (int i = 0; i < repeats; i++)
-            ratios[i] = of_way(b, values, way)[i] / of_way(b, values, MEASURE_MPI)[i];
+            ratios[i] = of_way(b, values, way)[i] / of_way(b, values, MEASURE_BASE)[i];
         result->ratio[way] = stats_of(ratios, repeats);
     }
     /* Last, because it sorts, and the ratios need the repetitions in step. */
@@ -92,7 +92,12 @@ void measure(const bench *b, const measure_row *row) {
     double *values = calloc((size_t)(row->num_ways + 1) * (size_t)b->opt.repeats, sizeof *values);
     if (values == NULL)
         bench_fail("out of memory");
-    measure_result result = {.name = row->name, .bytes = row->bytes, .kind = row->kind, .num_ways = row->num_ways};
+    measure_result result = {.name = row->name,
+                             .memory = b->kind,
+                             .bytes = row->bytes,
+                             .kind = row->kind,
+                             .repeats = b->opt.repeats,
+                             .num_ways = row->num_ways};
     if (b->rank == 0)
         report_progress(b->out, row->name, row->bytes);
     for (int way = 0; way < row->num_ways; way++) {
@@ -105,4 +110,18 @@ void measure(const bench *b, const measure_row *row) {
         report_add(b->out, &result);
     }
     free(values);
+}
+
+void measure_given(const bench *b, const char *name, size_t bytes, double *seconds, int repeats) {
+    bench_meet(b);
+    MPI_Allreduce(MPI_IN_PLACE, seconds, repeats, MPI_DOUBLE, MPI_MAX, b->comm);
+    if (b->rank != 0)
+        return;
+    measure_result result = {.name = name, .memory = b->kind, .bytes = bytes, .repeats = repeats, .num_ways = 1};
+    result.ways[MEASURE_PEERWIN] = "peerwin";
+    result.batch[MEASURE_PEERWIN] = 1;
+    for (int i = 0; i < repeats; i++)
+        seconds[i] *= 1e6;
+    result.value[MEASURE_PEERWIN] = stats_of(seconds, repeats);
+    report_add(b->out, &result);
 }

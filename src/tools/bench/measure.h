@@ -12,9 +12,9 @@
 #include "bench.h"
 #include "stats.h"
 
-enum { MEASURE_MAX_WAYS = 3, MEASURE_PEERWIN = 0, MEASURE_MPI = 1 };
+enum { MEASURE_MAX_WAYS = 3, MEASURE_PEERWIN = 0, MEASURE_BASE = 1 };
 
-/** One implementation of a row: peerwin, MPI, or a floor. */
+/** One implementation of a row: peerwin, what it is compared with (MPI, or the driver's copy), or a floor. */
 typedef struct {
     const char *name;
     void (*run)(void *state, long iterations); /* the timed loop; called on the active ranks only */
@@ -22,7 +22,7 @@ typedef struct {
 
 typedef enum { MEASURE_LATENCY = 0, MEASURE_BANDWIDTH = 1 } measure_kind;
 
-/** A row: the same work done in several ways; way MEASURE_PEERWIN is ours, MEASURE_MPI the one compared with. */
+/** A row: the same work done in several ways; way MEASURE_PEERWIN is ours, MEASURE_BASE the one compared with. */
 typedef struct {
     const char *name;
     size_t bytes;
@@ -37,16 +37,24 @@ typedef struct {
 /** Figures of a row in the unit of its kind: microseconds (less is better) or MB/s (more is better). */
 typedef struct {
     const char *name;
+    const char *memory; /* the kind of memory: bench.kind */
     size_t bytes;
     measure_kind kind;
+    int repeats;
     int num_ways;
     const char *ways[MEASURE_MAX_WAYS];
     long batch[MEASURE_MAX_WAYS]; /* iterations in a batch */
     stats value[MEASURE_MAX_WAYS];
-    stats ratio[MEASURE_MAX_WAYS]; /* this way / MPI, within each repetition */
+    stats ratio[MEASURE_MAX_WAYS]; /* this way / MEASURE_BASE, within each repetition; if there is more than one way */
 } measure_result;
 
 /** Measures a row and hands the result to the report. Collective. */
 void measure(const bench *b, const measure_row *row);
+
+/**
+ * Hands in a row of peerwin alone that was measured elsewhere: `seconds` of each of `repeats` repetitions, of which the
+ * longest of all ranks counts. Collective; changes `seconds`.
+ */
+void measure_given(const bench *b, const char *name, size_t bytes, double *seconds, int repeats);
 
 #endif

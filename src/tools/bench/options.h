@@ -9,15 +9,19 @@
 #define PEERWIN_BENCH_OPTIONS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 /** What to do after parsing. */
 typedef enum { OPTIONS_RUN = 0, OPTIONS_DONE = 1, OPTIONS_BAD = 2 } options_action;
 
 typedef struct {
     options_action action;
+    bool cuda;            /* windows in GPU memory */
     bool quick;           /* fewer sizes, shorter batches */
     int repeats;          /* interleaved repetitions of each row */
-    unsigned cases;       /* bit i = run bench_cases[i] */
+    unsigned cases;       /* bit i = run case i of the space */
+    unsigned kinds;       /* CUDA space: mask of peerwin_handle */
+    size_t largest;       /* CUDA space: bytes of the largest transfer, and of windows that are registered */
     double batch_seconds; /* what one batch should last */
     const char *csv;      /* file, "-" = stdout, NULL = none */
     const char *json;     /* the same */

@@ -20,6 +20,8 @@ struct report {
     int ranks;
     int cpus;
     int repeats;
+    bool cuda;
+    const char *device; /* "" in host space */
     bool table;
     FILE *csv;  /* NULL = none; may be stdout */
     FILE *json; /* the same */
@@ -59,18 +61,24 @@ static void format_bytes(char *to, size_t size, size_t bytes) {
 }
 
 static void print_head(const report *r) {
-    printf("peerwin-bench %d.%d.%d, host space, %d rank%s on %d CPU%s, %s\n", PEERWIN_VERSION_MAJOR,
-           PEERWIN_VERSION_MINOR, PEERWIN_VERSION_PATCH, r->ranks, r->ranks == 1 ? "" : "s", r->cpus,
-           r->cpus == 1 ? "" : "s", r->host.date);
+    printf("peerwin-bench %d.%d.%d, %s space, %d rank%s on %d CPU%s, %s\n", PEERWIN_VERSION_MAJOR,
+           PEERWIN_VERSION_MINOR, PEERWIN_VERSION_PATCH, r->cuda ? "CUDA" : "host", r->ranks, r->ranks == 1 ? "" : "s",
+           r->cpus, r->cpus == 1 ? "" : "s", r->host.date);
     printf("%s; %s; %s\n", r->host.cpu, r->host.mpi, r->host.kernel);
-    printf("%d interleaved repetitions: median (min..max); ratio = peerwin / MPI in each repetition\n\n", r->repeats);
-    printf("%-10s %8s  %-4s  %-26s %-26s %-26s %s\n", "case", "bytes", "unit", "peerwin", "MPI", "memcpy", "ratio");
+    printf("%d interleaved repetitions: median (min..max); ratio = peerwin / %s in each repetition\n\n", r->repeats,
+           r->cuda ? "cuMemcpyAsync" : "MPI");
+    if (r->cuda)
+        printf("%-7s", "kind");
+    printf("%-10s %8s  %-4s  %-26s %-26s %-26s %s\n", "case", "bytes", "unit", "peerwin",
+           r->cuda ? "cuMemcpyAsync" : "MPI", r->cuda ? "kernel" : "memcpy", "ratio");
     fflush(stdout);
 }
 
-static void print_row(const measure_result *result) {
+static void print_row(const report *r, const measure_result *result) {
     char bytes[32], cell[80];
     format_bytes(bytes, sizeof bytes, result->bytes);
+    if (r->cuda)
+        printf("%-7s", result->memory);
     printf("%-10s %8s  %-4s ", result->name, bytes, unit_of(result->kind));
     for (int way = 0; way < MEASURE_MAX_WAYS; way++) {
         if (way < result->num_ways)
@@ -79,7 +87,8 @@ static void print_row(const measure_result *result) {
             snprintf(cell, sizeof cell, "-");
         printf(" %-26s", cell);
     }
-    format_stats(cell, sizeof cell, &result->ratio[MEASURE_PEERWIN]);
+    if (result->num_ways > 1)
+        format_stats(cell, sizeof cell, &result->ratio[MEASURE_PEERWIN]);
     printf(" %s\n", cell);
     fflush(stdout);
 }
@@ -101,7 +110,7 @@ static void write_quoted(FILE *file, const char *text, const char *quote) {
 
 static void write_csv_head(FILE *file) {
     fputs("case,bytes,ranks,implementation,unit,repeats,batch,median,min,q1,q3,max,ratio,ratio_min,ratio_q1,ratio_q3,"
-          "ratio_max,cpus,date,cpu,mpi,kernel\n",
+          "ratio_max,kind,cpus,date,cpu,mpi,kernel,device\n",
           file);
 }
 
@@ -110,15 +119,20 @@ static void write_csv_row(const report *r, const measure_result *result) {
         const stats *v = &result->value[way];
         const stats *q = &result->ratio[way];
         fprintf(r->csv, "%s,%zu,%d,%s,%s,%d,%ld", result->name, result->bytes, r->ranks, result->ways[way],
-                unit_of(result->kind), r->repeats, result->batch[way]);
+                unit_of(result->kind), result->repeats, result->batch[way]);
         fprintf(r->csv, ",%.9g,%.9g,%.9g,%.9g,%.9g", v->median, v->min, v->q1, v->q3, v->max);
-        fprintf(r->csv, ",%.6g,%.6g,%.6g,%.6g,%.6g", q->median, q->min, q->q1, q->q3, q->max);
-        fprintf(r->csv, ",%d,%s,", r->cpus, r->host.date);
+        if (result->num_ways > 1)
+            fprintf(r->csv, ",%.6g,%.6g,%.6g,%.6g,%.6g", q->median, q->min, q->q1, q->q3, q->max);
+        else
+            fputs(",,,,,", r->csv);
+        fprintf(r->csv, ",%s,%d,%s,", result->memory, r->cpus, r->host.date);
         write_quoted(r->csv, r->host.cpu, "\"\"");
         fputc(',', r->csv);
         write_quoted(r->csv, r->host.mpi, "\"\"");
         fputc(',', r->csv);
         write_quoted(r->csv, r->host.kernel, "\"\"");
+        fputc(',', r->csv);
+        write_quoted(r->csv, r->device, "\"\"");
         fputc('\n', r->csv);
     }
     fflush(r->csv);
@@ -131,8 +145,8 @@ static void write_json_text(FILE *file, const char *name, const char *text) {
 }
 
 static void write_json_head(const report *r) {
-    fprintf(r->json, "{\n  \"tool\": \"peerwin-bench\",\n  \"version\": \"%d.%d.%d\",\n  \"space\": \"host\",\n",
-            PEERWIN_VERSION_MAJOR, PEERWIN_VERSION_MINOR, PEERWIN_VERSION_PATCH);
+    fprintf(r->json, "{\n  \"tool\": \"peerwin-bench\",\n  \"version\": \"%d.%d.%d\",\n  \"space\": \"%s\",\n",
+            PEERWIN_VERSION_MAJOR, PEERWIN_VERSION_MINOR, PEERWIN_VERSION_PATCH, r->cuda ? "cuda" : "host");
     write_json_text(r->json, "date", r->host.date);
     write_json_text(r->json, "cpu", r->host.cpu);
     write_json_text(r->json, "mpi", r->host.mpi);
@@ -147,13 +161,15 @@ static void write_json_stats(FILE *file, const char *name, const stats *s) {
 }
 
 static void write_json_row(const report *r, const measure_result *result) {
-    fprintf(r->json, "%s\n    {\"case\": \"%s\", \"bytes\": %zu, \"unit\": \"%s\", \"implementations\": [",
-            r->rows == 0 ? "" : ",", result->name, result->bytes, unit_of(result->kind));
+    fprintf(r->json, "%s\n    {\"case\": \"%s\", \"kind\": \"%s\", \"bytes\": %zu, \"unit\": \"%s\", ",
+            r->rows == 0 ? "" : ",", result->name, result->memory, result->bytes, unit_of(result->kind));
+    fputs("\"implementations\": [", r->json);
     for (int way = 0; way < result->num_ways; way++) {
         fprintf(r->json, "%s\n      {\"name\": \"%s\", \"batch\": %ld", way == 0 ? "" : ",", result->ways[way],
                 result->batch[way]);
         write_json_stats(r->json, "value", &result->value[way]);
-        write_json_stats(r->json, "ratio", &result->ratio[way]);
+        if (result->num_ways > 1)
+            write_json_stats(r->json, "ratio", &result->ratio[way]);
         fputc('}', r->json);
     }
     fputs("]}", r->json);
@@ -195,6 +211,8 @@ report *report_open(const options *opt, int ranks, int cpus) {
     r->ranks = ranks;
     r->cpus = cpus;
     r->repeats = opt->repeats;
+    r->cuda = opt->cuda;
+    r->device = "";
     r->table = r->csv != stdout && r->json != stdout;
     r->terminal = isatty(STDERR_FILENO) == 1;
     r->started = bench_seconds();
@@ -236,7 +254,7 @@ void report_progress(report *r, const char *name, size_t bytes) {
 void report_add(report *r, const measure_result *result) {
     clear_progress(r);
     if (r->table)
-        print_row(result);
+        print_row(r, result);
     if (r->csv != NULL)
         write_csv_row(r, result);
     if (r->json != NULL)
@@ -244,10 +262,32 @@ void report_add(report *r, const measure_result *result) {
     r->rows++;
 }
 
+void report_device(report *r, const char *device) {
+    r->device = device;
+    if (r->table)
+        printf("device: %s\n", device);
+}
+
+void report_missing(report *r, const char *kind, const char *reason) {
+    clear_progress(r);
+    if (r->table)
+        printf("%-7snot to be had: %s\n", kind, reason);
+    else
+        fprintf(stderr, "peerwin-bench: %s is not to be had: %s\n", kind, reason);
+    if (r->json != NULL) {
+        fprintf(r->json, "%s\n    {\"kind\": \"%s\", \"missing\": ", r->rows++ == 0 ? "" : ",", kind);
+        write_quoted(r->json, reason, "\\\"");
+        fputc('}', r->json);
+    }
+}
+
 bool report_close(report *r) {
     clear_progress(r);
-    if (r->json != NULL)
-        fputs("\n  ]\n}\n", r->json);
+    if (r->json != NULL) {
+        fputs("\n  ],\n  \"device\": ", r->json);
+        write_quoted(r->json, r->device, "\\\"");
+        fputs("\n}\n", r->json);
+    }
     const bool csv_written = close_output(r->csv);
     const bool json_written = close_output(r->json);
     const bool table_written = close_output(r->table ? stdout : NULL);

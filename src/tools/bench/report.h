@@ -19,6 +19,12 @@ void report_progress(report *r, const char *name, size_t bytes);
 /** Takes in a finished row. */
 void report_add(report *r, const measure_result *result);
 
+/** Names the device on which what follows is measured; the text stays the caller's and must outlast the report. */
+void report_device(report *r, const char *device);
+
+/** Says why a kind of memory has no rows. */
+void report_missing(report *r, const char *kind, const char *reason);
+
 /** Finishes and closes everything, and frees `r`. False, with a message printed, if something was not written. */
 bool report_close(report *r);
 

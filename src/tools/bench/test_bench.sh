@@ -4,11 +4,13 @@
 #
 # What scripts rely on: the CSV of peerwin-bench can be parsed and its figures are figures; a wrong command line is
 # reported once and ends with status 2.
-#   test_bench.sh csv|usage PEERWIN_BENCH MPIRUN [OPTION...]
+#   test_bench.sh csv|cuda|usage PEERWIN_BENCH MPIRUN [OPTION...]
 set -eu
 part=$1
 bench=$2
 shift 2
+errors=$(mktemp)
+trap 'rm -f -- "$errors"' EXIT
 
 fail() {
     echo "test_bench.sh: $*" >&2
@@ -40,10 +42,29 @@ csv)
     csv=$("$@" "$bench" --quick --only put --csv -) || fail "ended with status $?"
     printf '%s\n' "$csv" | check_csv || fail "cannot be parsed: $csv"
     ;;
+cuda)
+    # Every kind that is to be had has all its rows; fabric is not, without an IMEX channel, and says so.
+    csv=$("$@" "$bench" --space cuda --quick --largest 1 --only start,register,put --csv - 2>"$errors") ||
+        fail "ended with status $?: $(cat "$errors")"
+    grep -q '^peerwin-bench: fabric is not to be had: .*IMEX' "$errors" || fail "no word on fabric: $(cat "$errors")"
+    for kind in legacy fd pool host; do
+        for row in start-1st start start-init win win-create win-rest win-free put; do
+            printf '%s\n' "$csv" | grep -q "^$row,[0-9]*,2,peerwin,.*,$kind,[0-9]" || fail "no $row of $kind: $csv"
+        done
+        printf '%s\n' "$csv" | grep -q "^put,8,2,cuMemcpyAsync,us,9,.*,$kind," || fail "nothing beside $kind: $csv"
+    done
+    # What is imported took time, and all stages are within the whole.
+    printf '%s\n' "$csv" | awk -F, '
+        $1 ~ /^win-(create|export|import|map|access|rest)$/ && $18 + 0 == 0 { part[$1] += $8 }
+        END { exit !(part["win-import"] > 0 && part["win-map"] > 0 && part["win-create"] > 0) }' ||
+        fail "stages without time: $csv"
+    ;;
 usage)
-    for option in --no-such-option --repeats=1 --only=no-such-case --space=moon surplus; do
+    for option in --no-such-option --repeats=1 --only=no-such-case --space=moon surplus --kinds=fd \
+        '--space=cuda --kinds=moon' '--space=cuda --largest=0'; do
         status=0
-        text=$("$@" "$bench" "$option" 2>&1) || status=$?
+        # shellcheck disable=SC2086 # some are two words
+        text=$("$@" "$bench" $option 2>&1) || status=$?
         [ "$status" -eq 2 ] || fail "$option: status $status, not 2: $text"
         said=$(printf '%s\n' "$text" | grep -c '^peerwin-bench: ') || true
         [ "$said" -eq 1 ] || fail "$option: $said messages, not 1: $text"
