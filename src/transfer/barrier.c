@@ -2,7 +2,7 @@
  * Copyright (c) 2026, the peerwin contributors.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The barrier in host space: one phase, two lines per writer.
+ * The barrier in host space: one phase, two lines per writer. That of streams is in stream_barrier.c.
  *
  * Rank w stores its epoch into its line of every pad (release) and waits until all lines of its own pad have reached it
  * (acquire). Epochs only grow and a line has one writer, so barriers may follow each other at once: a rank that runs
@@ -13,6 +13,7 @@
  */
 #include "transfer/door.h"
 #include "transfer/gather.h"
+#include "transfer/stream.h"
 #include "transfer/wait.h"
 
 static pw_barrier_line *line_at(const peerwin_ctx *ctx, int rank, uint64_t epoch) {
@@ -55,14 +56,15 @@ static peerwin_status mpi_barrier(peerwin_ctx *ctx, const pw_site *site) {
 
 peerwin_status peerwin_barrier(peerwin_ctx *ctx, peerwin_stream stream) {
     static const char call[] = "peerwin_barrier";
-    (void)stream;
     if (!ctx)
         return pw_refuse_null(NULL, call, "ctx");
     peerwin_status status = pw_ctx_enter(ctx, call);
     if (status != PEERWIN_OK)
         return status;
     const pw_site *site = PW_SITE(call, NULL, ctx->rank, PW_NONE);
-    if (ctx->reduce.pending)
+    if (pw_on_streams(ctx))
+        status = pw_stream_barrier(ctx, stream, site);
+    else if (ctx->reduce.pending)
         status = pw_fail(PEERWIN_ERR_STATE, site, "an all-reduce that timed out must be repeated first");
     else
         status = ctx->all_direct ? direct_barrier(ctx, site) : mpi_barrier(ctx, site);

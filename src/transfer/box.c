@@ -2,11 +2,12 @@
  * Copyright (c) 2026, the peerwin contributors.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Strided boxes: their geometry, and put and get of them in host space.
+ * Strided boxes: their geometry, and put and get of them: copied here in host space, by the stream in CUDA space.
  */
 #include "transfer/box.h"
 
 #include "transfer/door.h"
+#include "transfer/stream.h"
 
 #include <string.h>
 
@@ -98,8 +99,8 @@ static peerwin_status check_ranges(const peerwin_win *win, const char *call, int
     return PEERWIN_OK;
 }
 
-static peerwin_status store_box(const peerwin_win *win, const char *call, int rank, const peerwin_box *to,
-                                const void *src, const peerwin_box *from) {
+static peerwin_status store_box(peerwin_win *win, const char *call, int rank, const peerwin_box *to, const void *src,
+                                const peerwin_box *from, peerwin_stream stream) {
     peerwin_status status = check_ranges(win, call, rank, to, from);
     if (status == PEERWIN_OK)
         status = check_shapes(win, call, to, from);
@@ -111,12 +112,14 @@ static peerwin_status store_box(const peerwin_win *win, const char *call, int ra
         return PEERWIN_OK;
     if (!src)
         return pw_refuse_null(win, call, "src");
+    if (pw_on_streams(win->ctx))
+        return pw_stream_put_box(win, rank, to, src, from, stream, PW_SITE(call, NULL, win->ctx->rank, rank));
     pw_box_copy(win->peers[rank].base, to, src, from);
     return PEERWIN_OK;
 }
 
-static peerwin_status load_box(const peerwin_win *win, const char *call, int rank, const peerwin_box *from, void *dst,
-                               const peerwin_box *to) {
+static peerwin_status load_box(peerwin_win *win, const char *call, int rank, const peerwin_box *from, void *dst,
+                               const peerwin_box *to, peerwin_stream stream) {
     peerwin_status status = check_ranges(win, call, rank, from, to);
     if (status == PEERWIN_OK)
         status = check_shapes(win, call, to, from);
@@ -124,6 +127,8 @@ static peerwin_status load_box(const peerwin_win *win, const char *call, int ran
         return status;
     if (!dst)
         return pw_refuse_null(win, call, "dst");
+    if (pw_on_streams(win->ctx))
+        return pw_stream_get_box(win, rank, from, dst, to, stream, PW_SITE(call, NULL, win->ctx->rank, rank));
     pw_box_copy(dst, to, win->peers[rank].base, from);
     return PEERWIN_OK;
 }
@@ -131,12 +136,11 @@ static peerwin_status load_box(const peerwin_win *win, const char *call, int ran
 peerwin_status peerwin_put_box(peerwin_win *win, int rank, const peerwin_box *to, const void *src,
                                const peerwin_box *from, peerwin_stream stream) {
     static const char call[] = "peerwin_put_box";
-    (void)stream;
     peerwin_status status = pw_win_enter(win, call);
     if (status != PEERWIN_OK)
         return status;
     if (rank != MPI_PROC_NULL)
-        status = to && from ? store_box(win, call, rank, to, src, from) : pw_refuse_null(win, call, "a box");
+        status = to && from ? store_box(win, call, rank, to, src, from, stream) : pw_refuse_null(win, call, "a box");
     pw_ctx_leave(win->ctx);
     return status;
 }
@@ -144,12 +148,11 @@ peerwin_status peerwin_put_box(peerwin_win *win, int rank, const peerwin_box *to
 peerwin_status peerwin_get_box(peerwin_win *win, int rank, const peerwin_box *from, void *dst, const peerwin_box *to,
                                peerwin_stream stream) {
     static const char call[] = "peerwin_get_box";
-    (void)stream;
     peerwin_status status = pw_win_enter(win, call);
     if (status != PEERWIN_OK)
         return status;
     if (rank != MPI_PROC_NULL)
-        status = to && from ? load_box(win, call, rank, from, dst, to) : pw_refuse_null(win, call, "a box");
+        status = to && from ? load_box(win, call, rank, from, dst, to, stream) : pw_refuse_null(win, call, "a box");
     pw_ctx_leave(win->ctx);
     return status;
 }

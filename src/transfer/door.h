@@ -30,6 +30,11 @@ static inline int pw_win_reaches(const peerwin_win *win, int rank) {
     return (unsigned)rank < (unsigned)win->ctx->size && win->peers[rank].path != PEERWIN_PATH_NONE;
 }
 
+/* In CUDA space transfers are work for streams. In the same cache line as the rest that a small put looks at. */
+static inline int pw_on_streams(const peerwin_ctx *ctx) {
+    return ctx->space == PEERWIN_SPACE_CUDA;
+}
+
 static inline int pw_in_range(const pw_win_peer *peer, size_t offset, size_t bytes) {
     return bytes <= peer->bytes && offset <= peer->bytes - bytes;
 }

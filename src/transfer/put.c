@@ -2,12 +2,13 @@
  * Copyright (c) 2026, the peerwin contributors.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Put and get of contiguous bytes in host space: checks, then a copy.
+ * Put and get of contiguous bytes: checks, then a copy in host space, or work for the stream in CUDA space.
  *
  * The order that signals and barriers promise comes from their release and acquire; a put alone promises none.
  */
 #include "transfer/door.h"
 #include "transfer/signal.h"
+#include "transfer/stream.h"
 
 #include <string.h>
 
@@ -70,9 +71,10 @@ static inline void copy(char *to, const char *from, size_t bytes) {
         memmove(to, from, bytes);
 }
 
-/* What is wrong with a store, or nothing if there is nothing to store. */
-static __attribute__((noinline)) peerwin_status store_nothing(const peerwin_win *win, const char *call, int rank,
-                                                              size_t offset, const void *src, size_t bytes) {
+/* Everything but a store in host space: what is wrong with it, nothing if there is nothing to store, or a stream's. */
+static __attribute__((noinline)) peerwin_status store_otherwise(peerwin_win *win, const char *call, int rank,
+                                                                size_t offset, const void *src, size_t bytes,
+                                                                peerwin_stream stream) {
     if (rank == MPI_PROC_NULL)
         return PEERWIN_OK;
     if (!pw_win_reaches(win, rank))
@@ -81,54 +83,63 @@ static __attribute__((noinline)) peerwin_status store_nothing(const peerwin_win 
         return pw_refuse_range(win, call, rank, offset, bytes);
     if (win->peers[rank].read_only)
         return pw_refuse_store(win, call, rank);
-    return bytes > 0 && !src ? pw_refuse_null(win, call, "src") : PEERWIN_OK;
+    if (bytes == 0)
+        return PEERWIN_OK;
+    if (!src)
+        return pw_refuse_null(win, call, "src");
+    return pw_stream_put(win, rank, offset, src, bytes, stream, PW_SITE(call, NULL, win->ctx->rank, rank));
 }
 
-static inline peerwin_status store(const peerwin_win *win, const char *call, int rank, size_t offset, const void *src,
-                                   size_t bytes) {
+static inline peerwin_status store(peerwin_win *win, const char *call, int rank, size_t offset, const void *src,
+                                   size_t bytes, peerwin_stream stream) {
     const pw_win_peer *peer = &win->peers[rank];
-    if (__builtin_expect(
-            pw_win_reaches(win, rank) && pw_in_range(peer, offset, bytes) && src && !peer->read_only && bytes > 0, 1)) {
+    if (__builtin_expect(!pw_on_streams(win->ctx) && pw_win_reaches(win, rank) && pw_in_range(peer, offset, bytes) &&
+                             src && !peer->read_only && bytes > 0,
+                         1)) {
         copy(peer->base + offset, src, bytes);
         return PEERWIN_OK;
     }
-    return store_nothing(win, call, rank, offset, src, bytes);
+    return store_otherwise(win, call, rank, offset, src, bytes, stream);
 }
 
 peerwin_status peerwin_put(peerwin_win *win, int rank, size_t offset, const void *src, size_t bytes,
                            peerwin_stream stream) {
     static const char call[] = "peerwin_put";
-    (void)stream;
     peerwin_status status = pw_win_enter(win, call);
     if (status != PEERWIN_OK)
         return status;
-    status = store(win, call, rank, offset, src, bytes);
+    status = store(win, call, rank, offset, src, bytes, stream);
     pw_ctx_leave(win->ctx);
     return status;
 }
 
-static __attribute__((noinline)) peerwin_status load_nothing(const peerwin_win *win, const char *call, int rank,
-                                                             size_t offset, const void *dst, size_t bytes) {
+static __attribute__((noinline)) peerwin_status load_otherwise(peerwin_win *win, const char *call, int rank,
+                                                               size_t offset, void *dst, size_t bytes,
+                                                               peerwin_stream stream) {
     if (rank == MPI_PROC_NULL)
         return PEERWIN_OK;
     if (!pw_win_reaches(win, rank))
         return pw_refuse_rank(win, call, rank);
     if (!pw_in_range(&win->peers[rank], offset, bytes))
         return pw_refuse_range(win, call, rank, offset, bytes);
-    return bytes > 0 && !dst ? pw_refuse_null(win, call, "dst") : PEERWIN_OK;
+    if (bytes == 0)
+        return PEERWIN_OK;
+    if (!dst)
+        return pw_refuse_null(win, call, "dst");
+    return pw_stream_get(win, rank, offset, dst, bytes, stream, PW_SITE(call, NULL, win->ctx->rank, rank));
 }
 
 peerwin_status peerwin_get(peerwin_win *win, int rank, size_t offset, void *dst, size_t bytes, peerwin_stream stream) {
     static const char call[] = "peerwin_get";
-    (void)stream;
     peerwin_status status = pw_win_enter(win, call);
     if (status != PEERWIN_OK)
         return status;
-    if (__builtin_expect(pw_win_reaches(win, rank) && pw_in_range(&win->peers[rank], offset, bytes) && dst && bytes > 0,
+    if (__builtin_expect(!pw_on_streams(win->ctx) && pw_win_reaches(win, rank) &&
+                             pw_in_range(&win->peers[rank], offset, bytes) && dst && bytes > 0,
                          1))
         copy(dst, win->peers[rank].base + offset, bytes);
     else
-        status = load_nothing(win, call, rank, offset, dst, bytes);
+        status = load_otherwise(win, call, rank, offset, dst, bytes, stream);
     pw_ctx_leave(win->ctx);
     return status;
 }
@@ -136,18 +147,27 @@ peerwin_status peerwin_get(peerwin_win *win, int rank, size_t offset, void *dst,
 peerwin_status peerwin_put_signal(peerwin_win *win, int rank, size_t offset, const void *src, size_t bytes,
                                   unsigned slot, peerwin_signal_op op, uint64_t value, peerwin_stream stream) {
     static const char call[] = "peerwin_put_signal";
-    (void)stream;
     peerwin_status status = pw_win_enter(win, call);
     if (status != PEERWIN_OK)
         return status;
     if (rank != MPI_PROC_NULL) {
-        status = pw_signal_check(win, call, slot, op);
+        status = pw_signal_check(win, call, rank, slot, op);
         if (status == PEERWIN_OK)
-            status = store(win, call, rank, offset, src, bytes);
+            status = store(win, call, rank, offset, src, bytes, stream);
         if (status == PEERWIN_OK)
-            pw_signal_send(win, rank, slot, op, value);
+            status = pw_signal_send(win, call, rank, slot, op, value, stream);
     }
     pw_ctx_leave(win->ctx);
+    return status;
+}
+
+static __attribute__((noinline)) peerwin_status quiet_on_stream(peerwin_ctx *ctx, const char *call,
+                                                                peerwin_stream stream) {
+    peerwin_status status = pw_ctx_enter(ctx, call);
+    if (status != PEERWIN_OK)
+        return status;
+    status = pw_stream_quiet(ctx, stream, PW_SITE(call, NULL, ctx->rank, PW_NONE));
+    pw_ctx_leave(ctx);
     return status;
 }
 
@@ -157,9 +177,10 @@ peerwin_status peerwin_put_signal(peerwin_win *win, int rank, size_t offset, con
  */
 peerwin_status peerwin_quiet(peerwin_ctx *ctx, peerwin_stream stream) {
     static const char call[] = "peerwin_quiet";
-    (void)stream;
     if (!ctx)
         return pw_refuse_null(NULL, call, "ctx");
+    if (__builtin_expect(pw_on_streams(ctx), 0))
+        return quiet_on_stream(ctx, call, stream);
     /* Nothing of the context changes, so its own thread need not hold the gate. */
     if (__builtin_expect(!pw_ctx_is_mine(ctx), 0)) {
         peerwin_status status = pw_ctx_enter(ctx, call);
@@ -173,11 +194,13 @@ peerwin_status peerwin_quiet(peerwin_ctx *ctx, peerwin_stream stream) {
 
 peerwin_status peerwin_stream_sync(peerwin_ctx *ctx, peerwin_stream stream) {
     static const char call[] = "peerwin_stream_sync";
-    (void)stream;
     if (!ctx)
         return pw_refuse_null(NULL, call, "ctx");
     peerwin_status status = pw_ctx_enter(ctx, call);
-    if (status == PEERWIN_OK)
-        pw_ctx_leave(ctx);
+    if (status != PEERWIN_OK)
+        return status;
+    if (pw_on_streams(ctx))
+        status = pw_stream_sync(ctx, stream, PW_SITE(call, NULL, ctx->rank, PW_NONE));
+    pw_ctx_leave(ctx);
     return status;
 }

@@ -105,7 +105,9 @@ peerwin_status peerwin_allreduce(peerwin_ctx *ctx, void *values, int count, peer
         return status;
     const pw_site *site = PW_SITE(call, NULL, ctx->rank, PW_NONE);
     request mine = {.values = values, .count = count, .type = type, .op = op};
-    if (ctx->barrier.pending) {
+    if (pw_on_streams(ctx)) { /* the same on every rank, so nobody waits */
+        status = pw_fail(PEERWIN_ERR_UNSUPPORTED, site, "there is no all-reduce in CUDA space yet: use MPI_Allreduce");
+    } else if (ctx->barrier.pending) {
         status = pw_fail(PEERWIN_ERR_STATE, site, "a barrier that timed out must be repeated first");
     } else {
         peerwin_status local = check(values, count, type, op, site);

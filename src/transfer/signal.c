@@ -2,7 +2,7 @@
  * Copyright (c) 2026, the peerwin contributors.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Signals in host space: send, wait, consume, read.
+ * Signals: send, wait, consume, read; in host space here, in CUDA space by streams.
  *
  * Release: the store or addition of pw_signal_send. Acquire: the load in pw_wait_word and in signal_read. So whoever
  * has seen the signal sees everything that its sender stored before it. (In C11 an acquire load of an addition's result
@@ -11,62 +11,64 @@
 #include "transfer/signal.h"
 
 #include "transfer/door.h"
+#include "transfer/stream.h"
 #include "transfer/wait.h"
 
 #include <inttypes.h>
 
-peerwin_status pw_signal_check(const peerwin_win *win, const char *call, unsigned slot, peerwin_signal_op op) {
+peerwin_status pw_signal_check(const peerwin_win *win, const char *call, int rank, unsigned slot,
+                               peerwin_signal_op op) {
     if (slot >= win->num_signals)
         return pw_refuse_slot(win, call, slot);
     if (op != PEERWIN_SIGNAL_SET && op != PEERWIN_SIGNAL_ADD)
         return pw_fail(PEERWIN_ERR_ARG, PW_SITE(call, NULL, win->ctx->rank, PW_NONE), "%d is no signal operation",
                        (int)op);
+    if (__builtin_expect(pw_on_streams(win->ctx) && pw_win_reaches(win, rank), 0))
+        return pw_stream_check_signal(win, rank, op, PW_SITE(call, NULL, win->ctx->rank, rank));
     return PEERWIN_OK;
 }
 
-void pw_signal_send(const peerwin_win *win, int rank, unsigned slot, peerwin_signal_op op, uint64_t value) {
+peerwin_status pw_signal_send(peerwin_win *win, const char *call, int rank, unsigned slot, peerwin_signal_op op,
+                              uint64_t value, peerwin_stream stream) {
+    if (__builtin_expect(pw_on_streams(win->ctx), 0))
+        return pw_stream_signal(win, rank, slot, op, value, stream, PW_SITE(call, NULL, win->ctx->rank, rank));
     _Atomic uint64_t *word = &win->peers[rank].signals[slot];
     if (op == PEERWIN_SIGNAL_SET)
         atomic_store_explicit(word, value, memory_order_release);
     else
         atomic_fetch_add_explicit(word, value, memory_order_release);
     if (rank == win->ctx->rank)
-        return;                                /* I am not asleep */
+        return PEERWIN_OK;                     /* I am not asleep */
     atomic_thread_fence(memory_order_seq_cst); /* the doorbell's rule, see pad.c */
     pw_pad_wake_sleeper(win->ctx->peers[rank].pad);
+    return PEERWIN_OK;
 }
 
 peerwin_status peerwin_signal(peerwin_win *win, int rank, unsigned slot, peerwin_signal_op op, uint64_t value,
                               peerwin_stream stream) {
     static const char call[] = "peerwin_signal";
-    (void)stream;
     peerwin_status status = pw_win_enter(win, call);
     if (status != PEERWIN_OK)
         return status;
     if (rank != MPI_PROC_NULL) {
-        status = pw_signal_check(win, call, slot, op);
+        status = pw_signal_check(win, call, rank, slot, op);
         if (status == PEERWIN_OK && !pw_win_reaches(win, rank))
             status = pw_refuse_rank(win, call, rank);
         if (status == PEERWIN_OK)
-            pw_signal_send(win, rank, slot, op, value);
+            status = pw_signal_send(win, call, rank, slot, op, value, stream);
     }
     pw_ctx_leave(win->ctx);
     return status;
 }
 
-/* My own slot, or NULL and the reason in *status_out. */
-static _Atomic uint64_t *my_slot(const peerwin_win *win, const char *call, unsigned slot, peerwin_status *status_out) {
-    *status_out = slot < win->num_signals ? PEERWIN_OK : pw_refuse_slot(win, call, slot);
-    return *status_out == PEERWIN_OK ? &win->peers[win->ctx->rank].signals[slot] : NULL;
+static peerwin_status check_slot(const peerwin_win *win, const char *call, unsigned slot) {
+    return slot < win->num_signals ? PEERWIN_OK : pw_refuse_slot(win, call, slot);
 }
 
-/* Waits for my slot; a time-out says what is there. */
+/* Waits for my slot in host space; a time-out says what is there. */
 static peerwin_status await(peerwin_win *win, const char *call, unsigned slot, uint64_t value) {
     peerwin_ctx *ctx = win->ctx;
-    peerwin_status status;
-    const _Atomic uint64_t *word = my_slot(win, call, slot, &status);
-    if (!word)
-        return status;
+    const _Atomic uint64_t *word = &win->peers[ctx->rank].signals[slot];
     pw_cause cause = pw_wait_word(ctx, word, value);
     if (cause == 0)
         return PEERWIN_OK;
@@ -82,26 +84,47 @@ static peerwin_status await(peerwin_win *win, const char *call, unsigned slot, u
 
 peerwin_status peerwin_wait(peerwin_win *win, unsigned slot, uint64_t value, peerwin_stream stream) {
     static const char call[] = "peerwin_wait";
-    (void)stream;
     peerwin_status status = pw_win_enter(win, call);
     if (status != PEERWIN_OK)
         return status;
-    status = await(win, call, slot, value);
+    status = check_slot(win, call, slot);
+    if (status == PEERWIN_OK)
+        status = pw_on_streams(win->ctx)
+                     ? pw_stream_wait(win, slot, value, stream, PW_SITE(call, NULL, win->ctx->rank, PW_NONE))
+                     : await(win, call, slot, value);
     pw_ctx_leave(win->ctx);
+    return status;
+}
+
+static peerwin_status consume(peerwin_win *win, const char *call, unsigned slot, uint64_t count) {
+    peerwin_status status = await(win, call, slot, count);
+    if (status == PEERWIN_OK)
+        atomic_fetch_sub_explicit(&win->peers[win->ctx->rank].signals[slot], count, memory_order_relaxed);
     return status;
 }
 
 peerwin_status peerwin_consume(peerwin_win *win, unsigned slot, uint64_t count, peerwin_stream stream) {
     static const char call[] = "peerwin_consume";
-    (void)stream;
     peerwin_status status = pw_win_enter(win, call);
     if (status != PEERWIN_OK)
         return status;
-    status = await(win, call, slot, count);
+    status = check_slot(win, call, slot);
     if (status == PEERWIN_OK)
-        atomic_fetch_sub_explicit(&win->peers[win->ctx->rank].signals[slot], count, memory_order_relaxed);
+        status = pw_on_streams(win->ctx)
+                     ? pw_stream_consume(win, slot, count, stream, PW_SITE(call, NULL, win->ctx->rank, PW_NONE))
+                     : consume(win, call, slot, count);
     pw_ctx_leave(win->ctx);
     return status;
+}
+
+static peerwin_status read_slot(peerwin_win *win, const char *call, unsigned slot, uint64_t *value_out) {
+    const peerwin_ctx *ctx = win->ctx;
+    if (!value_out)
+        return pw_refuse_null(win, call, "value_out");
+    if (pw_on_streams(ctx))
+        return pw_stream_read_signal(win, slot, value_out, PW_SITE(call, NULL, ctx->rank, PW_NONE));
+    *value_out = atomic_load_explicit(&win->peers[ctx->rank].signals[slot], memory_order_acquire);
+    return PEERWIN_OK;
 }
 
 peerwin_status peerwin_signal_read(peerwin_win *win, unsigned slot, uint64_t *value_out) {
@@ -109,11 +132,9 @@ peerwin_status peerwin_signal_read(peerwin_win *win, unsigned slot, uint64_t *va
     peerwin_status status = pw_win_enter(win, call);
     if (status != PEERWIN_OK)
         return status;
-    const _Atomic uint64_t *word = my_slot(win, call, slot, &status);
-    if (word && !value_out)
-        status = pw_refuse_null(win, call, "value_out");
-    else if (word)
-        *value_out = atomic_load_explicit(word, memory_order_acquire);
+    status = check_slot(win, call, slot);
+    if (status == PEERWIN_OK)
+        status = read_slot(win, call, slot, value_out);
     pw_ctx_leave(win->ctx);
     return status;
 }

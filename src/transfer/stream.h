@@ -35,6 +35,13 @@ PEERWIN_MUST_USE peerwin_status pw_stream_consume(peerwin_win *win, unsigned slo
 PEERWIN_MUST_USE peerwin_status pw_stream_read_signal(peerwin_win *win, unsigned slot, uint64_t *value_out,
                                                       const pw_site *site);
 
+/*
+ * UNSUPPORTED if `rank` cannot be sent such a signal: there is no ADD where devices have no atomics. Enters nothing,
+ * and pw_stream_signal asks it, too.
+ */
+PEERWIN_MUST_USE peerwin_status pw_stream_check_signal(const peerwin_win *win, int rank, peerwin_signal_op op,
+                                                       const pw_site *site);
+
 /* The barrier of all ranks on a stream, by memory operations. Does not block the host. */
 PEERWIN_MUST_USE peerwin_status pw_stream_barrier(peerwin_ctx *ctx, peerwin_stream stream, const pw_site *site);
 PEERWIN_MUST_USE peerwin_status pw_stream_quiet(peerwin_ctx *ctx, peerwin_stream stream, const pw_site *site);

@@ -22,7 +22,7 @@ static int there(const _Atomic uint64_t *word, uint64_t target) {
  * A long message moves only while its ranks are inside MPI. The peer that this rank waits for may itself wait for such
  * a message of this rank, so a wait looks into MPI now and then; where the program's thread level allows it.
  */
-static void let_mpi_move(const peerwin_ctx *ctx) {
+void pw_wait_let_mpi_move(const peerwin_ctx *ctx) {
     int main_thread = 1;
     int found = 0;
     if (ctx->mpi_threads == MPI_THREAD_SERIALIZED)
@@ -62,7 +62,7 @@ pw_cause pw_waiter_await(pw_waiter *waiter, const _Atomic uint64_t *word, uint64
             pw_cause cause = pw_watch_look(&waiter->watch);
             if (cause != 0)
                 return there(word, target) ? 0 : cause; /* the peer may have answered just before it went */
-            let_mpi_move(ctx);
+            pw_wait_let_mpi_move(ctx);
         }
         if (round < ctx->patience.yields)
             sched_yield();

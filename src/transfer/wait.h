@@ -14,6 +14,9 @@ static inline int pw_reached(uint64_t value, uint64_t target) {
     return (int64_t)(value - target) >= 0;
 }
 
+/* Lets messages of this rank move on which a peer may depend, where the program's thread level allows it. */
+void pw_wait_let_mpi_move(const peerwin_ctx *ctx);
+
 /* A wait that may span several words, with one deadline. */
 typedef struct {
     peerwin_ctx *ctx;

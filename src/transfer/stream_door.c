@@ -1,0 +1,79 @@
+/*
+ * Copyright (c) 2026, the peerwin contributors.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The way into a stream; see stream_door.h.
+ */
+#include "transfer/stream_door.h"
+
+/* The default streams, which belong to whatever context is current: here always the library's. */
+static int is_default(peerwin_stream stream) {
+    CUstream handle = pw_cu_stream(stream);
+    return !handle || handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD;
+}
+
+peerwin_status pw_stream_result(const peerwin_ctx *ctx, CUresult code, const char *call, const pw_site *site) {
+    if (code == CUDA_SUCCESS)
+        return PEERWIN_OK;
+    if (code == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT)
+        return pw_fail(PEERWIN_ERR_STATE, site,
+                       "the legacy default stream cannot be used while another stream captures: use a stream of your "
+                       "own, or cudaStreamNonBlocking ones");
+    if (code >= CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED && code <= CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD)
+        return pw_fail(PEERWIN_ERR_STATE, site, "%s is not possible in this state of a stream capture (code %d)", call,
+                       (int)code);
+    return pw_fail_cuda(ctx->gpu->driver, site, code, call);
+}
+
+static peerwin_status check_own(const peerwin_ctx *ctx, peerwin_stream stream, const pw_site *site) {
+    CUcontext owner = NULL;
+    CUresult code = ctx->gpu->driver->cuStreamGetCtx(pw_cu_stream(stream), &owner);
+    if (code == CUDA_ERROR_INVALID_HANDLE || code == CUDA_ERROR_INVALID_VALUE)
+        return pw_fail(PEERWIN_ERR_ARG, site, "this is not a stream, or it was destroyed");
+    peerwin_status status = pw_stream_result(ctx, code, "cuStreamGetCtx", site);
+    if (status == PEERWIN_OK && owner != ctx->gpu->context)
+        status = pw_fail(PEERWIN_ERR_ARG, site,
+                         "the stream belongs to another CUDA context than the one that peerwin_init settled on");
+    return status;
+}
+
+/* Only the driver knows whether a capture forbids the legacy stream; it is asked before any work is given to it. */
+static peerwin_status check_default(const peerwin_ctx *ctx, peerwin_stream stream, const pw_site *site) {
+    int capturing = 0;
+    return pw_stream_is_capturing(ctx, stream, site, &capturing);
+}
+
+peerwin_status pw_stream_enter(peerwin_ctx *ctx, peerwin_stream stream, const pw_site *site) {
+    peerwin_status status = pw_gpu_enter(ctx->gpu, site);
+    if (status != PEERWIN_OK)
+        return status;
+    status = is_default(stream) ? check_default(ctx, stream, site) : check_own(ctx, stream, site);
+    return status == PEERWIN_OK ? status : pw_stream_leave(ctx, status);
+}
+
+peerwin_status pw_stream_leave(peerwin_ctx *ctx, peerwin_status status) {
+    if (status == PEERWIN_ERR_CONTEXT_LOST)
+        pw_ctx_break(ctx, pw_cause_make(PEERWIN_ERR_CONTEXT_LOST, ctx->rank));
+    pw_gpu_leave(ctx->gpu);
+    return status;
+}
+
+peerwin_status pw_stream_is_capturing(const peerwin_ctx *ctx, peerwin_stream stream, const pw_site *site,
+                                      int *capturing_out) {
+    CUstreamCaptureStatus state = CU_STREAM_CAPTURE_STATUS_NONE;
+    CUresult code = ctx->gpu->driver->cuStreamIsCapturing(pw_cu_stream(stream), &state);
+    *capturing_out = state != CU_STREAM_CAPTURE_STATUS_NONE;
+    return pw_stream_result(ctx, code, "cuStreamIsCapturing", site);
+}
+
+/* A pointer that the driver does not know has type 0; one that kernels cannot use has no device pointer. */
+pw_place pw_place_of(const pw_gpu *gpu, const void *local) {
+    CUpointer_attribute which[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_DEVICE_POINTER};
+    unsigned type = 0;
+    CUdeviceptr device = 0;
+    void *values[] = {&type, &device};
+    CUresult code = gpu->driver->cuPointerGetAttributes(2, which, values, pw_device_address(local));
+    if (code != CUDA_SUCCESS || type == 0)
+        return PW_PLACE_PAGEABLE;
+    return device == pw_device_address(local) ? PW_PLACE_MAPPED : PW_PLACE_OTHER;
+}

@@ -1,0 +1,285 @@
+/*
+ * Copyright (c) 2026, the peerwin contributors.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The watchdog; see watchdog.h.
+ *
+ * What streams await is kept per slot: the value that was awaited last. It is released by that value + 2^62, which
+ * satisfies every wait for a value within 2^62 of it, so earlier waits and later ones, too; streams compare cyclically.
+ * A peer's stream may still store an old value after that, so the words are written again and again for a while. The
+ * values stay: a captured wait that is replayed later passes, too.
+ *
+ * The table has one writer, the thread inside the context: a slot enters the list of those in use after its value is
+ * there (release), the watchdog reads the list's length first (acquire). It calls no MPI, and all driver calls of its
+ * thread come after the context broke.
+ */
+#include "window/watchdog.h"
+
+#include "base/fd.h"
+#include "base/log.h"
+#include "memory/urgent.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+
+/* A broken context is noticed within PERIOD_MS; a peer's death wakes at once. */
+enum { PERIOD_MS = 100, RELEASE_MS = 1000, LEAST_MS = 50, ROUND_NS = 1000000 };
+
+enum { SLOTS = PW_ARENA_SIGNALS_BYTES / 8, WORDS = 128 };
+
+typedef struct {
+    _Atomic uint64_t value;
+    int listed;
+} expected;
+
+struct pw_watchdog {
+    peerwin_ctx *ctx;
+    pw_urgent *urgent;
+    char *signals;           /* of my arena */
+    expected *slots;         /* what is awaited, by slot of the arena; few pages of it are ever touched */
+    uint32_t *list;          /* the slots that were ever awaited */
+    _Atomic uint32_t listed; /* how many */
+    _Atomic uint64_t epoch;  /* of the last barrier, 0 = there was none */
+    pthread_t thread;        /* if `running` */
+    int running;
+    _Atomic int stopping;
+    struct pollfd *polls; /* what wakes the thread to stop it, then per rank a pidfd of its own, or -1 */
+};
+
+/* ---- what is awaited */
+
+void pw_watchdog_expect_signal(peerwin_ctx *ctx, const uint64_t *slot, uint64_t value) {
+    pw_watchdog *dog = ctx->watchdog;
+    if (!dog)
+        return;
+    size_t index = (size_t)((const char *)slot - dog->signals) / sizeof *slot;
+    if (index >= SLOTS)
+        return;
+    atomic_store_explicit(&dog->slots[index].value, value, memory_order_relaxed);
+    if (dog->slots[index].listed)
+        return;
+    uint32_t listed = atomic_load_explicit(&dog->listed, memory_order_relaxed);
+    dog->slots[index].listed = 1;
+    dog->list[listed] = (uint32_t)index;
+    atomic_store_explicit(&dog->listed, listed + 1, memory_order_release);
+}
+
+void pw_watchdog_expect_barrier(peerwin_ctx *ctx, uint64_t epoch) {
+    if (ctx->watchdog)
+        atomic_store_explicit(&ctx->watchdog->epoch, epoch, memory_order_relaxed);
+}
+
+static int expects_something(const pw_watchdog *dog) {
+    return atomic_load(&dog->epoch) != 0 || atomic_load(&dog->listed) != 0;
+}
+
+static uint64_t releasing(uint64_t awaited) {
+    return awaited + ((uint64_t)1 << 62);
+}
+
+static void release_lines(const pw_watchdog *dog) {
+    const peerwin_ctx *ctx = dog->ctx;
+    pw_urgent_word words[WORDS];
+    size_t count = 0;
+    uint64_t epoch = atomic_load_explicit(&dog->epoch, memory_order_relaxed);
+    for (int rank = 0; epoch != 0 && rank < ctx->size; rank++) {
+        uint64_t *line = pw_arena_line(ctx->peers[ctx->rank].arena, &ctx->arena_layout, rank);
+        words[count++] = (pw_urgent_word){line, releasing(epoch)};
+        if (count == WORDS || rank == ctx->size - 1) {
+            pw_urgent_write(dog->urgent, words, count);
+            count = 0;
+        }
+    }
+}
+
+static void release_slots(const pw_watchdog *dog) {
+    pw_urgent_word words[WORDS];
+    size_t count = 0;
+    uint32_t listed = atomic_load_explicit(&dog->listed, memory_order_acquire);
+    for (uint32_t i = 0; i < listed; i++) {
+        uint32_t index = dog->list[i];
+        uint64_t value = atomic_load_explicit(&dog->slots[index].value, memory_order_relaxed);
+        words[count++] = (pw_urgent_word){dog->signals + (size_t)index * sizeof value, releasing(value)};
+        if (count == WORDS || i == listed - 1) {
+            pw_urgent_write(dog->urgent, words, count);
+            count = 0;
+        }
+    }
+}
+
+void pw_watchdog_release(const peerwin_ctx *ctx) {
+    const pw_watchdog *dog = ctx->watchdog;
+    if (!dog || !pw_urgent_is_idle(dog->urgent))
+        return;
+    release_lines(dog);
+    release_slots(dog);
+}
+
+/* Until the streams must have drained; shorter if the context is about to end. */
+static void release_for_a_while(const pw_watchdog *dog) {
+    int64_t start = pw_now();
+    while (expects_something(dog) && pw_now() < start + RELEASE_MS * PW_MS) {
+        if (atomic_load(&dog->stopping) && pw_now() >= start + LEAST_MS * PW_MS)
+            return;
+        pw_watchdog_release(dog->ctx);
+        (void)nanosleep(&(const struct timespec){.tv_nsec = ROUND_NS}, NULL);
+    }
+}
+
+/* ---- the thread */
+
+/* That MPI ended breaks the context for calls, and streams may still get what they wait for. */
+static int is_broken(const peerwin_ctx *ctx) {
+    pw_cause cause = pw_ctx_broken(ctx);
+    return cause != 0 && pw_cause_status(cause) != PEERWIN_ERR_STATE;
+}
+
+/* A rank whose process has ended without a goodbye, or PW_NONE. */
+static int lost_peer(pw_watchdog *dog) {
+    for (int rank = 0; rank < dog->ctx->size; rank++) {
+        struct pollfd *watched = &dog->polls[1 + rank];
+        if (watched->fd < 0 || watched->revents == 0)
+            continue;
+        const _Atomic uint32_t *goodbye = dog->ctx->live.goodbyes[rank];
+        if (!goodbye || atomic_load_explicit(goodbye, memory_order_acquire) == 0)
+            return rank;
+        pw_close(&watched->fd);
+    }
+    return PW_NONE;
+}
+
+/* Sleeps until streams must be released (1), or the context ends (0). */
+static int watch(pw_watchdog *dog) {
+    while (!atomic_load(&dog->stopping)) {
+        if (is_broken(dog->ctx))
+            return 1;
+        if (poll(dog->polls, 1 + (nfds_t)dog->ctx->size, PERIOD_MS) <= 0)
+            continue;
+        int lost = lost_peer(dog);
+        if (lost == PW_NONE)
+            continue;
+        pw_ctx_break(dog->ctx, pw_cause_make(PEERWIN_ERR_PEER_LOST, lost));
+        return 1;
+    }
+    return is_broken(dog->ctx);
+}
+
+static void *run(void *argument) {
+    pw_watchdog *dog = argument;
+    if (watch(dog) && expects_something(dog)) {
+        pw_urgent_adopt_thread(dog->urgent);
+        release_for_a_while(dog);
+    }
+    return NULL;
+}
+
+/* ---- start and stop */
+
+static peerwin_status dup_polls(pw_watchdog *dog, const pw_site *site) {
+    const peerwin_ctx *ctx = dog->ctx;
+    dog->polls = malloc((1 + (size_t)ctx->size) * sizeof *dog->polls);
+    if (!dog->polls)
+        return pw_fail_errno(site, ENOMEM, "malloc");
+    for (int i = 0; i <= ctx->size; i++)
+        dog->polls[i] = (struct pollfd){.fd = -1, .events = POLLIN};
+    dog->polls[0].fd = eventfd(0, EFD_CLOEXEC);
+    if (dog->polls[0].fd < 0)
+        return pw_fail_errno(site, errno, "eventfd");
+    for (int rank = 0; rank < ctx->size; rank++) {
+        int pidfd = ctx->live.polls ? ctx->live.polls[rank].fd : -1;
+        if (pidfd < 0)
+            continue;
+        dog->polls[1 + rank].fd = fcntl(pidfd, F_DUPFD_CLOEXEC, 0);
+        if (dog->polls[1 + rank].fd < 0)
+            return pw_fail_errno(site, errno, "fcntl(F_DUPFD_CLOEXEC)");
+    }
+    return PEERWIN_OK;
+}
+
+/* Signals are for the program's threads. */
+static peerwin_status start_thread(pw_watchdog *dog, const pw_site *site) {
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int code = pthread_create(&dog->thread, NULL, run, dog);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (code != 0)
+        return pw_fail_errno(site, code, "pthread_create");
+    dog->running = 1;
+    return PEERWIN_OK;
+}
+
+static void free_watchdog(pw_watchdog *dog) {
+    for (int i = 0; dog->polls && i <= dog->ctx->size; i++)
+        pw_close(&dog->polls[i].fd);
+    pw_urgent_close(dog->urgent);
+    free(dog->polls);
+    free(dog->list);
+    free(dog->slots);
+    free(dog);
+}
+
+static peerwin_status fill(pw_watchdog *dog, const pw_site *site) {
+    peerwin_ctx *ctx = dog->ctx;
+    dog->signals = ctx->peers[ctx->rank].arena + ctx->arena_layout.signals;
+    dog->slots = calloc(SLOTS, sizeof *dog->slots);
+    dog->list = calloc(SLOTS, sizeof *dog->list);
+    if (!dog->slots || !dog->list)
+        return pw_fail_errno(site, ENOMEM, "calloc");
+    peerwin_status status = pw_urgent_open(ctx->gpu, site, &dog->urgent);
+    if (status != PEERWIN_OK || (ctx->flags & PEERWIN_NO_WATCHDOG))
+        return status;
+    status = dup_polls(dog, site);
+    return status == PEERWIN_OK ? start_thread(dog, site) : status;
+}
+
+peerwin_status pw_watchdog_start(peerwin_ctx *ctx, const pw_site *site) {
+    peerwin_status status = pw_gpu_enter(ctx->gpu, site);
+    if (status != PEERWIN_OK)
+        return status;
+    pw_watchdog *dog = calloc(1, sizeof *dog);
+    if (!dog) {
+        status = pw_fail_errno(site, ENOMEM, "calloc");
+        goto leave;
+    }
+    dog->ctx = ctx;
+    status = fill(dog, site);
+    if (status == PEERWIN_OK)
+        ctx->watchdog = dog;
+    else
+        free_watchdog(dog);
+leave:
+    pw_gpu_leave(ctx->gpu);
+    return status;
+}
+
+static void end_thread(pw_watchdog *dog) {
+    const uint64_t one = 1;
+    atomic_store(&dog->stopping, 1);
+    if (write(dog->polls[0].fd, &one, sizeof one) < 0)
+        pw_log(PW_LOG_DEBUG, dog->ctx->rank, "the watchdog wakes by time"); /* within PERIOD_MS */
+    (void)pthread_join(dog->thread, NULL);
+}
+
+/* A device that cannot be entered any more has no streams that wait. */
+void pw_watchdog_stop(peerwin_ctx *ctx) {
+    const pw_site *site = PW_SITE("peerwin_finalize", NULL, ctx->rank, PW_NONE);
+    pw_watchdog *dog = ctx->watchdog;
+    if (!dog)
+        return;
+    if (dog->running)
+        end_thread(dog);
+    int entered = pw_gpu_enter(ctx->gpu, site) == PEERWIN_OK;
+    if (!dog->running && entered && is_broken(ctx)) {
+        atomic_store(&dog->stopping, 1);
+        release_for_a_while(dog);
+    }
+    free_watchdog(dog);
+    if (entered)
+        pw_gpu_leave(ctx->gpu);
+    ctx->watchdog = NULL;
+}
