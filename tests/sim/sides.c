@@ -1,0 +1,175 @@
+/*
+ * Copyright (c) 2026, the peerwin contributors.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Contexts in CUDA space without MPI; see sides.h.
+ */
+#include "sides.h"
+
+#include <string.h>
+#include <unistd.h>
+
+static const pw_site site = {.call = "sides", .rank = PW_NONE, .peer = PW_NONE};
+static CUcontext primary;
+
+/* ---- memory, by a stream of the test's own: the legacy one would wait for others ---- */
+
+static CUstream own_stream;
+static void *staging;
+
+static void move(CUdeviceptr to, CUdeviceptr from, size_t bytes) {
+    CU(cuMemcpyAsync(to, from, bytes, own_stream));
+    CU(cuStreamSynchronize(own_stream));
+}
+
+void peek(CUdeviceptr from, void *host, size_t bytes) {
+    CHECK(bytes <= SEGMENT);
+    move((CUdeviceptr)(uintptr_t)staging, from, bytes);
+    memcpy(host, staging, bytes);
+}
+
+void poke(CUdeviceptr to, const void *host, size_t bytes) {
+    CHECK(bytes <= SEGMENT);
+    memcpy(staging, host, bytes);
+    move(to, (CUdeviceptr)(uintptr_t)staging, bytes);
+}
+
+uint64_t peek_word(CUdeviceptr from) {
+    uint64_t value = 0;
+    peek(from, &value, sizeof value);
+    return value;
+}
+
+void poke_word(CUdeviceptr to, uint64_t value) {
+    poke(to, &value, sizeof value);
+}
+
+static CUdeviceptr zeroed(size_t bytes) {
+    CUdeviceptr at = 0;
+    CU(cuMemAlloc(&at, bytes));
+    CU(cuMemsetD8Async(at, 0, bytes, own_stream));
+    CU(cuStreamSynchronize(own_stream));
+    return at;
+}
+
+/* ---- contexts ---- */
+
+static void make_context(const char *library, side *sides, int count, int rank, int watchdog) {
+    const pw_gpu_request request = {.library = library, .choice = PEERWIN_DEVICE_CURRENT, .timeout_ms = 10000};
+    peerwin_ctx *ctx = pw_ctx_new();
+    CHECK(ctx);
+    ctx->alive = 1;
+    ctx->pid = getpid();
+    ctx->rank = rank;
+    ctx->size = count;
+    ctx->space = PEERWIN_SPACE_CUDA;
+    ctx->flags = watchdog ? 0 : PEERWIN_NO_WATCHDOG;
+    ctx->timeout_ms = 10000;
+    ctx->mpi_threads = MPI_THREAD_SERIALIZED; /* waits leave MPI, which nobody has initialized, alone */
+    ctx->all_direct = 1;
+    pw_gate_init(&ctx->gate, ctx->wiped);
+    ctx->layout = pw_pad_layout_of(count);
+    ctx->arena_layout = pw_arena_layout_of(count);
+    ctx->memory = pw_memory_on_gpu(PEERWIN_HANDLE_FD);
+    ctx->peers = calloc((size_t)count, sizeof *ctx->peers);
+    CHECK(ctx->peers && ctx->memory);
+    OK(pw_liveness_create(&ctx->live, count, &site));
+    OK(pw_gpu_open(&request, &site, &ctx->gpu));
+    sides[rank].ctx = ctx;
+    ctx->pad = aligned_alloc(4096, 4096);
+    CHECK(ctx->pad);
+    memset(ctx->pad, 0, 4096);
+    for (int peer = 0; peer < count; peer++) {
+        ctx->peers[peer].path = peer == rank ? PEERWIN_PATH_SELF : PEERWIN_PATH_DIRECT;
+        ctx->peers[peer].link = PEERWIN_LINK_SAME_DEVICE;
+        ctx->peers[peer].native_atomics = 1;
+        ctx->peers[peer].arena = (char *)(uintptr_t)sides[peer].arena;
+    }
+}
+
+static void make_window(side *sides, int count, int rank) {
+    peerwin_win *win = calloc(1, sizeof *win);
+    CHECK(win);
+    sides[rank].win = win;
+    win->ctx = sides[rank].ctx;
+    win->peers = calloc((size_t)count, sizeof *win->peers);
+    win->num_signals = SLOTS;
+    win->pad_offset = win->ctx->arena_layout.signals;
+    CHECK(win->peers);
+    for (int peer = 0; peer < count; peer++) {
+        pw_win_peer *there = &win->peers[peer];
+        there->base = (char *)(uintptr_t)sides[peer].segment;
+        there->bytes = SEGMENT;
+        there->path = win->ctx->peers[peer].path;
+        there->kind = PEERWIN_HANDLE_FD;
+        there->slots = pw_arena_signal(win->ctx->peers[peer].arena, win->pad_offset, 0);
+    }
+}
+
+void sides_make(const char *library, side *sides, int count, int mine, int watchdog) {
+    CUdevice device = 0;
+    CHECK(count <= MOST_SIDES);
+    CU(cuInit(0));
+    CU(cuDeviceGet(&device, 0));
+    CU(cuDevicePrimaryCtxRetain(&primary, device));
+    CU(cuCtxSetCurrent(primary));
+    CU(cuStreamCreate(&own_stream, CU_STREAM_NON_BLOCKING));
+    CU(cuMemAllocHost(&staging, SEGMENT));
+    memset(sides, 0, (size_t)count * sizeof *sides);
+    for (int rank = 0; rank < count; rank++) {
+        const pw_arena_layout layout = pw_arena_layout_of(count);
+        sides[rank].arena = zeroed(rank < mine ? layout.bytes : layout.signals);
+        sides[rank].segment = zeroed(SEGMENT);
+        CU(cuStreamCreate(&sides[rank].stream, CU_STREAM_NON_BLOCKING));
+    }
+    for (int rank = 0; rank < mine; rank++)
+        make_context(library, sides, count, rank, watchdog);
+    for (int rank = 0; rank < mine; rank++) {
+        peerwin_ctx *ctx = sides[rank].ctx;
+        for (int peer = 0; peer < mine; peer++) {
+            ctx->peers[peer].pad = sides[peer].ctx->pad;
+            ctx->live.goodbyes[peer] = &pw_pad_control(sides[peer].ctx->pad)->goodbye;
+        }
+        make_window(sides, count, rank);
+        if (watchdog >= 0)
+            OK(pw_watchdog_start(ctx, &site));
+    }
+}
+
+static void end_side(side *s) {
+    peerwin_ctx *ctx = s->ctx;
+    pw_watchdog_stop(ctx);
+    CHECK(ctx->gpu->depth == 0);
+    pw_gpu_close(ctx->gpu);
+    pw_liveness_destroy(&ctx->live);
+    free(ctx->peers);
+    free(s->win->peers);
+    free(s->win);
+}
+
+void sides_end(side *sides, int count, int mine) {
+    CUdevice device = 0;
+    for (int rank = 0; rank < mine; rank++)
+        end_side(&sides[rank]);
+    for (int rank = 0; rank < mine; rank++) { /* pads and contexts last: others look into them */
+        free(sides[rank].ctx->pad);
+        pw_ctx_delete(sides[rank].ctx);
+    }
+    for (int rank = 0; rank < count; rank++) {
+        (void)cuStreamDestroy(sides[rank].stream);
+        (void)cuMemFree(sides[rank].arena);
+        (void)cuMemFree(sides[rank].segment);
+    }
+    (void)cuStreamDestroy(own_stream);
+    (void)cuMemFreeHost(staging);
+    CU(cuCtxSetCurrent(NULL));
+    CU(cuDeviceGet(&device, 0));
+    CU(cuDevicePrimaryCtxRelease(device));
+    for (int kind = 0; kind < SIMCUDA_KINDS; kind++)
+        if (simcuda_live((enum simcuda_kind)kind) != 0) {
+            simcuda_dump();
+            fprintf(stderr, "%s: %zu are left\n", simcuda_kind_name((enum simcuda_kind)kind),
+                    simcuda_live((enum simcuda_kind)kind));
+            exit(1);
+        }
+}
