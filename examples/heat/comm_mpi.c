@@ -115,8 +115,10 @@ static bool allocate(struct messages *m) {
     return true;
 }
 
-struct comm *comm_mpi_open(const struct block *block) {
+struct comm *comm_mpi_open(const struct block *block, const struct space *space) {
     struct messages *m = calloc(1, sizeof(*m));
+
+    (void)space;
 
     if (m != NULL) {
         m->block = *block;

@@ -14,6 +14,13 @@
  * enters the next sum, while no one writes them again before that sum has ended: between two exchanges of
  * one field the solver always takes another sum. So there are no flags, no second set of buffers, and nothing waits
  * but the sums. (Where no sum is at hand, peerwin_put_signal and peerwin_wait do it: see examples/hello.)
+ *
+ * On a GPU all of that is work in a stream, which the host does not wait for, while sums are taken on the host. So
+ * completeness has an order of its own: after its puts a rank signals each neighbour, and its stream waits for the
+ * neighbours' signals before the next sweep. That no ghost is overwritten too early still comes from the sums: a rank
+ * enters a sum when the sweep that gave its part has ended, and that sweep is later in the stream than all that read
+ * the ghosts of the exchange before; the neighbours put again after that sum. Columns go straight into the ghosts
+ * there: a kernel stores with any stride.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,6 +30,9 @@
 struct windows {
     struct comm base; /* first, so that a pointer to it is one to this */
     struct block block;
+    bool on_host;
+    peerwin_stream stream;
+    uint64_t exchanges; /* so far; the value of signals */
     peerwin_ctx *ctx;
     peerwin_win *win;
 };
@@ -70,11 +80,24 @@ static void put_row(const struct windows *w, enum shared field, enum side side) 
     block_make(b->n, b->neighbour[side], b->columns * b->rows, &there);
     const double *edge = w->base.shared[field] + cell(b, 0, side == NORTH ? b->ny - 1 : 0);
     const size_t ghost = field_start(&there, field) + (size_t)cell(&there, 0, side == NORTH ? -1 : there.ny);
-    must(peerwin_put(w->win, b->neighbour[side], ghost * sizeof(double), edge, (size_t)b->nx * sizeof(double), NULL),
+    must(peerwin_put(w->win, b->neighbour[side], ghost * sizeof(double), edge, (size_t)b->nx * sizeof(double),
+                     w->stream),
          "peerwin_put");
 }
 
-/* My western or eastern edge to the room for columns of the neighbour there: a box that is packed on its way. */
+/* Where a column that leaves at `side` arrives: in the room for columns, packed on its way, or in the ghosts. */
+static peerwin_box column_target(const struct windows *w, const struct block *there, enum shared field,
+                                 enum side side) {
+    const size_t ny = (size_t)there->ny, pitch = (size_t)there->pitch * sizeof(double);
+    const size_t room = column_room(there, field, side == EAST ? WEST : EAST);
+    const size_t ghost = field_start(there, field) + (size_t)cell(there, side == EAST ? -1 : there->nx, 0);
+
+    if (w->on_host)
+        return (peerwin_box){room * sizeof(double), {sizeof(double), ny, 1}, {sizeof(double), 0}};
+    return (peerwin_box){ghost * sizeof(double), {sizeof(double), ny, 1}, {pitch, 0}};
+}
+
+/* My western or eastern edge to the neighbour there. */
 static void put_column(const struct windows *w, enum shared field, enum side side) {
     const struct block *b = &w->block;
     const size_t pitch = (size_t)b->pitch * sizeof(double), ny = (size_t)b->ny;
@@ -84,10 +107,9 @@ static void put_column(const struct windows *w, enum shared field, enum side sid
         return;
     block_make(b->n, b->neighbour[side], b->columns * b->rows, &there);
     const size_t edge = (size_t)cell(b, side == EAST ? b->nx - 1 : 0, 0);
-    const size_t room = column_room(&there, field, side == EAST ? WEST : EAST);
+    const peerwin_box to = column_target(w, &there, field, side);
     const peerwin_box from = {edge * sizeof(double), {sizeof(double), ny, 1}, {pitch, 0}};
-    const peerwin_box to = {room * sizeof(double), {sizeof(double), ny, 1}, {sizeof(double), 0}};
-    must(peerwin_put_box(w->win, b->neighbour[side], &to, w->base.shared[field], &from, NULL), "peerwin_put_box");
+    must(peerwin_put_box(w->win, b->neighbour[side], &to, w->base.shared[field], &from, w->stream), "peerwin_put_box");
 }
 
 /* The columns that have come, to the ghosts. */
@@ -107,15 +129,45 @@ static void windows_sum(struct comm *comm, double *value) {
     must(peerwin_allreduce(w->ctx, value, 1, PEERWIN_DOUBLE, PEERWIN_SUM, NULL), "peerwin_allreduce");
 }
 
-static void windows_exchange(struct comm *comm, enum shared field, double *value) {
-    const struct windows *w = (const struct windows *)comm;
-
+static void put_edges(const struct windows *w, enum shared field) {
     put_row(w, field, SOUTH);
     put_row(w, field, NORTH);
     put_column(w, field, WEST);
     put_column(w, field, EAST);
+}
+
+static void windows_exchange(struct comm *comm, enum shared field, double *value) {
+    const struct windows *w = (const struct windows *)comm;
+
+    put_edges(w, field);
     windows_sum(comm, value);
     spread_columns(w, field);
+}
+
+/* On a GPU. Slot s of a rank is for what comes from its side s. */
+
+static enum side opposite(enum side side) {
+    return (enum side)((unsigned)side ^ 1u);
+}
+
+static void stream_sum(struct comm *comm, double *value) {
+    (void)comm;
+    MPI_Allreduce(MPI_IN_PLACE, value, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+}
+
+static void stream_exchange(struct comm *comm, enum shared field, double *value) {
+    struct windows *w = (struct windows *)comm;
+    const int *neighbour = w->block.neighbour;
+
+    w->exchanges++;
+    put_edges(w, field);
+    for (enum side side = WEST; side < NUM_SIDES; side++)
+        must(peerwin_signal(w->win, neighbour[side], opposite(side), PEERWIN_SIGNAL_SET, w->exchanges, w->stream),
+             "peerwin_signal"); /* nothing happens at a wall */
+    for (enum side side = WEST; side < NUM_SIDES; side++)
+        if (neighbour[side] != MPI_PROC_NULL)
+            must(peerwin_wait(w->win, side, w->exchanges, w->stream), "peerwin_wait");
+    stream_sum(comm, value);
 }
 
 /* Rank 0 reads the other's segment; the barriers keep u as it is meanwhile. */
@@ -126,10 +178,11 @@ static void windows_collect(struct comm *comm, const struct block *from, double 
     const peerwin_box there = {first * sizeof(double), {row, rows, 1}, {(size_t)from->pitch * sizeof(double), 0}};
     const peerwin_box here = {0, {row, rows, 1}, {row, 0}};
 
-    must(peerwin_barrier(w->ctx, NULL), "peerwin_barrier");
+    must(peerwin_barrier(w->ctx, w->stream), "peerwin_barrier");
     if (w->block.rank == 0)
-        must(peerwin_get_box(w->win, from->rank, &there, cells, &here, NULL), "peerwin_get_box");
-    must(peerwin_barrier(w->ctx, NULL), "peerwin_barrier");
+        must(peerwin_get_box(w->win, from->rank, &there, cells, &here, w->stream), "peerwin_get_box");
+    must(peerwin_barrier(w->ctx, w->stream), "peerwin_barrier");
+    must(peerwin_stream_sync(w->ctx, w->stream), "peerwin_stream_sync");
 }
 
 static void windows_close(struct comm *comm) {
@@ -146,10 +199,16 @@ static bool open_window(struct windows *w) {
     peerwin_win_config win_config;
 
     peerwin_config_init(&config);
-    config.space = PEERWIN_SPACE_HOST; /* the sweeps run on the processor */
-    config.flags = PEERWIN_STRICT;     /* better no run than one whose first put is refused */
+    config.space = w->on_host ? PEERWIN_SPACE_HOST : PEERWIN_SPACE_CUDA; /* where the sweeps run */
+    config.flags = PEERWIN_STRICT; /* better no run than one whose first put is refused */
     if (!opened(peerwin_init(MPI_COMM_WORLD, &config, &w->ctx), "peerwin_init", w->block.rank))
         return false;
+    if (peerwin_get_space(w->ctx) != config.space) {
+        if (w->block.rank == 0)
+            fprintf(stderr, "heat: PEERWIN_SPACE asks for another space than --space does\n");
+        peerwin_finalize(w->ctx);
+        return false;
+    }
     peerwin_win_config_init(&win_config);
     win_config.name = "heat";
     if (opened(peerwin_win_alloc(w->ctx, segment_bytes(&w->block), &win_config, &w->win), "peerwin_win_alloc",
@@ -159,7 +218,7 @@ static bool open_window(struct windows *w) {
     return false;
 }
 
-struct comm *comm_peerwin_open(const struct block *block) {
+struct comm *comm_peerwin_open(const struct block *block, const struct space *space) {
     struct windows *w = calloc(1, sizeof(*w));
 
     if (!agree(w != NULL)) {
@@ -167,6 +226,8 @@ struct comm *comm_peerwin_open(const struct block *block) {
         return NULL;
     }
     w->block = *block;
+    w->on_host = space->on_host;
+    w->stream = space->stream;
     if (!open_window(w)) {
         free(w);
         return NULL;
@@ -175,8 +236,8 @@ struct comm *comm_peerwin_open(const struct block *block) {
     w->base.name = "peerwin";
     w->base.shared[SHARED_U] = segment + field_start(block, SHARED_U);
     w->base.shared[SHARED_R] = segment + field_start(block, SHARED_R);
-    w->base.sum = windows_sum;
-    w->base.exchange = windows_exchange;
+    w->base.sum = w->on_host ? windows_sum : stream_sum;
+    w->base.exchange = w->on_host ? windows_exchange : stream_exchange;
     w->base.collect = windows_collect;
     w->base.close = windows_close;
     return &w->base;

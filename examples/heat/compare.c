@@ -21,12 +21,12 @@ struct way {
     double *times;          /* per run, microseconds per iteration */
 };
 
-static bool open_way(struct way *way, int which, const struct block *block, int runs) {
-    way->comm = which == MPI ? comm_mpi_open(block) : comm_peerwin_open(block);
+static bool open_way(struct way *way, int which, const struct block *block, struct space *space, int runs) {
+    way->comm = comm_open(which == MPI, block, space);
     if (way->comm == NULL)
         return false;
     way->times = calloc((size_t)runs, sizeof(*way->times));
-    if (agree(way->times != NULL && problem_init(&way->problem, block, way->comm)))
+    if (agree(way->times != NULL && problem_init(&way->problem, block, space, way->comm)))
         return true;
     if (block->rank == 0)
         fprintf(stderr, "heat: a rank is out of memory\n");
@@ -97,13 +97,13 @@ static void print_medians(struct way ways[NUM_WAYS], const struct options *optio
            options->compare, peerwin, mpi, peerwin / mpi);
 }
 
-bool compare(const struct block *block, const struct options *options) {
+bool compare(const struct block *block, struct space *space, const struct options *options) {
     struct way ways[NUM_WAYS] = {0};
     struct progress progress;
     bool passed = true;
 
-    const bool ready = open_way(&ways[PEERWIN], PEERWIN, block, options->compare) &&
-                       open_way(&ways[MPI], MPI, block, options->compare);
+    const bool ready = open_way(&ways[PEERWIN], PEERWIN, block, space, options->compare) &&
+                       open_way(&ways[MPI], MPI, block, space, options->compare);
     if (ready && block->rank == 0 && options->csv)
         outcome_print_header();
     if (ready)

@@ -4,9 +4,10 @@
  *
  * heat: conduction of heat on a square, solved implicitly by conjugate gradients, spread over the ranks of a job.
  *
- * The square is cut into one block of cells per rank. Compute code (problem.c, solver.c) works on the block of
- * this rank and does not know how the ranks communicate; that is behind `struct comm`, which has two
- * implementations: windows (comm_peerwin.c) and messages (comm_mpi.c).
+ * The square is cut into one block of cells per rank. The course of the solution (problem.c, solver.c) is one code.
+ * Where the fields are and who sweeps over them is behind `struct space`: the processor (space_host.c) or a GPU
+ * (space_cuda.cu). How the ranks communicate is behind `struct comm`: by windows (comm_peerwin.c), or by messages
+ * (comm_mpi.c; comm_staged.c for fields on a GPU).
  */
 #ifndef HEAT_H
 #define HEAT_H
@@ -16,11 +17,16 @@
 #include <stddef.h>
 #include <stdio.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* ---------------------------------------------------------------------------------------------- options.c */
 
 struct options {
     int n;             /* cells per direction */
     int steps;         /* time steps */
+    bool cuda;         /* fields and sweeps on the GPU */
     bool mpi;          /* communicate by messages, not windows */
     int compare;       /* runs each way, interleaved, 0 = do not compare */
     bool csv;          /* print machine-readable lines */
@@ -70,7 +76,51 @@ void block_unpack_column(const struct block *b, double *field, int i, const doub
 /* The cells of a field, ghosts left out, to contiguous memory. */
 void block_copy_cells(const struct block *b, const double *field, double *cells);
 
-/* ----------------------------------------------------------------------------- comm_peerwin.c, comm_mpi.c */
+/* ----------------------------------------------------------------------------- space_host.c, space_cuda.cu */
+
+struct problem;
+
+/*
+ * Where the fields are, and the sweeps over them. A sweep that returns a number returns this rank's part of a sum, and
+ * has ended; the others may still be under way, and later ones begin after them.
+ */
+struct space {
+    const char *name;
+    bool on_host;          /* the program itself may load and store */
+    peerwin_stream stream; /* what the sweeps are in; NULL on the host */
+
+    /* Zeroed memory for `count` doubles, NULL if there is none. */
+    double *(*allocate)(struct space *space, size_t count);
+    void (*release)(struct space *space, double *memory);
+    /* From host memory, done when it returns. NULL on the host. */
+    void (*store)(struct space *space, double *to, const double *from, size_t count);
+
+    void (*set_u)(struct problem *problem);      /* u = energy * density */
+    void (*set_energy)(struct problem *problem); /* and back */
+    /* r = u - A u; returns r.r. (The right-hand side is the starting guess itself.) */
+    double (*residual)(struct problem *problem);
+    /* u += alpha p with the old p, p = r + beta p in ghost cells too, w = A p; returns p.w. */
+    double (*turn)(struct problem *problem, double alpha, double beta);
+    /* r -= alpha w; returns r.r. */
+    double (*descend)(struct problem *problem, double alpha);
+    /* u += alpha p, after the last iteration. */
+    void (*finish_u)(struct problem *problem, double alpha);
+    /* The sum of density * u. */
+    double (*total)(struct problem *problem);
+
+    void (*wait)(struct space *space); /* until all sweeps have ended */
+    void (*close)(struct space *space);
+};
+
+struct space *space_host_open(void);
+
+/* The GPU of this rank: those of a node in turn. NULL on every rank if one has none; it has said why. */
+struct space *space_cuda_open(void);
+
+/* Whether this build can use GPUs. */
+bool space_cuda_available(void);
+
+/* -------------------------------------------------------------- comm_peerwin.c, comm_mpi.c, comm_staged.c */
 
 /* The fields whose edges other ranks need. They live in memory that belongs to the communication. */
 enum shared { SHARED_U, SHARED_R, NUM_SHARED };
@@ -93,8 +143,12 @@ struct comm {
 };
 
 /* NULL on every rank if it fails on one; rank 0 has said why. */
-struct comm *comm_peerwin_open(const struct block *block);
-struct comm *comm_mpi_open(const struct block *block);
+struct comm *comm_peerwin_open(const struct block *block, const struct space *space);
+struct comm *comm_mpi_open(const struct block *block, const struct space *space);
+struct comm *comm_staged_open(const struct block *block, const struct space *space);
+
+/* By windows or by messages, for fields of this space. */
+struct comm *comm_open(bool mpi, const struct block *block, const struct space *space);
 
 /* True if `mine` is true on all ranks. */
 bool agree(bool mine);
@@ -103,22 +157,25 @@ bool agree(bool mine);
 
 struct problem {
     struct block block;
+    struct space *space;
     double dx;
     double *memory; /* holds all fields but u and r, which are comm's */
+    double *given;  /* on the host: kx, ky, density and energy as they are at the beginning */
     double *u, *r, *p, *w;
+    double *next_p;  /* not on the host: what becomes p in the next iteration */
     double *kx, *ky; /* conductivity of a cell's western and southern face, times dt/dx^2 */
     double *density, *energy;
 };
 
 /* Allocates the fields and sets density, energy and conductivities. False if this rank is out of memory. */
-bool problem_init(struct problem *problem, const struct block *block, struct comm *comm);
+bool problem_init(struct problem *problem, const struct block *block, struct space *space, struct comm *comm);
 void problem_free(struct problem *problem);
 
 /* Back to the beginning. */
 void problem_reset(struct problem *problem);
 
 /* This rank's part of the result: the sum of dx * dx * density * u. */
-double problem_total(const struct problem *problem);
+double problem_total(struct problem *problem);
 
 /* Whether a cell of the whole square is made of the light material. */
 bool problem_in_pipe(int n, int x, int y);
@@ -170,7 +227,7 @@ void outcome_print_text(const struct outcome *outcome);
 /* ---------------------------------------------------------------------------------------------- compare.c */
 
 /* Both ways of communicating in one job, step by step in turn; prints both times. True if all results are right. */
-bool compare(const struct block *block, const struct options *options);
+bool compare(const struct block *block, struct space *space, const struct options *options);
 
 /* ---------------------------------------------------------------------------------------------- picture.c */
 
@@ -182,5 +239,9 @@ bool picture_available(void);
  * 0 only. False on every rank, after a message, if it could not be written.
  */
 bool picture_write(FILE *file, const struct block *block, struct comm *comm);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

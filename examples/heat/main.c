@@ -21,6 +21,12 @@ bool agree(bool mine) {
     return all != 0;
 }
 
+struct comm *comm_open(bool mpi, const struct block *block, const struct space *space) {
+    if (!mpi)
+        return comm_peerwin_open(block, space);
+    return space->on_host ? comm_mpi_open(block, space) : comm_staged_open(block, space);
+}
+
 /* Solves, draws and reports. The fields exist already. */
 static int simulate(struct problem *problem, struct comm *comm, const struct options *options, FILE *image) {
     struct outcome outcome = {.options = options, .block = &problem->block, .comm = comm->name};
@@ -48,14 +54,14 @@ static int simulate(struct problem *problem, struct comm *comm, const struct opt
 }
 
 /* Opens what a run needs, runs, and closes it. */
-static int run(const struct block *block, const struct options *options, FILE *image) {
-    struct comm *comm = options->mpi ? comm_mpi_open(block) : comm_peerwin_open(block);
-    struct problem problem;
+static int run(const struct block *block, struct space *space, const struct options *options, FILE *image) {
+    struct comm *comm = comm_open(options->mpi, block, space);
+    struct problem problem = {.memory = NULL};
     int status = STATUS_FAILED;
 
     if (comm == NULL)
         return STATUS_FAILED;
-    if (agree(problem_init(&problem, block, comm)))
+    if (agree(problem_init(&problem, block, space, comm)))
         status = simulate(&problem, comm, options, image);
     else if (block->rank == 0)
         fprintf(stderr, "heat: a rank is out of memory\n");
@@ -65,7 +71,7 @@ static int run(const struct block *block, const struct options *options, FILE *i
 }
 
 /* The picture's file is opened before the run, not to fail after it. */
-static int run_with_image(const struct block *block, const struct options *options) {
+static int run_with_image(const struct block *block, struct space *space, const struct options *options) {
     FILE *image = NULL;
     int status;
 
@@ -76,7 +82,7 @@ static int run_with_image(const struct block *block, const struct options *optio
     }
     if (!agree(options->image == NULL || block->rank != 0 || image != NULL))
         return STATUS_FAILED;
-    status = run(block, options, image);
+    status = run(block, space, options, image);
     if (image != NULL && fclose(image) != 0) {
         fprintf(stderr, "heat: %s: %s\n", options->image, strerror(errno));
         status = STATUS_FAILED;
@@ -107,9 +113,13 @@ static int heat(int argc, char **argv) {
             fprintf(stderr, "heat: %d x %d cells cannot be shared by %d ranks\n", options.n, options.n, size);
         return STATUS_USAGE;
     }
-    if (options.compare > 0)
-        return compare(&block, &options) ? STATUS_FINE : STATUS_FAILED;
-    return run_with_image(&block, &options);
+    struct space *space = options.cuda ? space_cuda_open() : space_host_open();
+    if (space == NULL)
+        return STATUS_FAILED;
+    const int status = options.compare > 0 ? (compare(&block, space, &options) ? STATUS_FINE : STATUS_FAILED)
+                                           : run_with_image(&block, space, &options);
+    space->close(space);
+    return status;
 }
 
 int main(int argc, char **argv) {

@@ -21,6 +21,8 @@ void options_usage(void) {
            "\n"
            "  -n N               cells per direction, 1 to %d (250)\n"
            "  --steps S          time steps, 1 to %d (10)\n"
+           "  --space host       fields in ordinary memory, swept by the processor (the default)\n"
+           "  --space cuda       fields on the GPU\n"
            "  --comm peerwin     exchange halos and sums through windows (the default)\n"
            "  --comm mpi         exchange them by MPI messages\n"
            "  --compare R        run both ways R times in one job, step by step in turn, and print the medians\n"
@@ -50,7 +52,7 @@ static bool parse_comm(const char *text, bool *mpi_out) {
 }
 
 /* Long options have numbers that no short option has, so that a message can tell them apart. */
-enum { OPTION_STEPS = 256, OPTION_COMM, OPTION_COMPARE, OPTION_CSV, OPTION_IMAGE };
+enum { OPTION_STEPS = 256, OPTION_SPACE, OPTION_COMM, OPTION_COMPARE, OPTION_CSV, OPTION_IMAGE };
 
 /* Takes one option; `argument` is NULL where there is none. */
 static bool take(int option, const char *argument, struct options *options, char *problem, size_t problem_size) {
@@ -70,6 +72,17 @@ static bool take(int option, const char *argument, struct options *options, char
     case OPTION_COMM:
         if (!parse_comm(argument, &options->mpi)) {
             snprintf(problem, problem_size, "--comm %s: the choices are peerwin and mpi", argument);
+            return false;
+        }
+        return true;
+    case OPTION_SPACE:
+        options->cuda = strcmp(argument, "cuda") == 0;
+        if (!options->cuda && strcmp(argument, "host") != 0) {
+            snprintf(problem, problem_size, "--space %s: it is host or cuda", argument);
+            return false;
+        }
+        if (options->cuda && !space_cuda_available()) {
+            snprintf(problem, problem_size, "--space cuda: this heat was built without CUDA (nvcc and its runtime)");
             return false;
         }
         return true;
@@ -108,6 +121,7 @@ static void refuse(int option, const char *word, char *problem, size_t problem_s
 bool options_parse(int argc, char **argv, struct options *options_out, char *problem, size_t problem_size) {
     static const struct option known[] = {
         {"steps", required_argument, NULL, OPTION_STEPS},
+        {"space", required_argument, NULL, OPTION_SPACE},
         {"comm", required_argument, NULL, OPTION_COMM},
         {"compare", required_argument, NULL, OPTION_COMPARE},
         {"csv", no_argument, NULL, OPTION_CSV},

@@ -7,7 +7,6 @@
  * Density and energy of a cell follow from its place, so a rank knows those of cells beyond its block too.
  */
 #include <stdlib.h>
-#include <string.h>
 
 #include "heat.h"
 
@@ -65,39 +64,47 @@ static double face(const struct problem *problem, int x0, int y0, int x1, int y1
     return TIME_STEP / (problem->dx * problem->dx) * (d0 + d1) / (2 * d0 * d1);
 }
 
+/* The fields that do not change, or only from step to step, lie one after the other, and in this order. */
+enum { KX, KY, DENSITY, ENERGY, NUM_GIVEN };
+
 void problem_reset(struct problem *problem) {
     const struct block *b = &problem->block;
+    const ptrdiff_t stride = (ptrdiff_t)block_field_stride(b);
+    double *const given = problem->given;
 
     for (int j = 0; j <= b->ny; j++) {
         for (int i = 0; i <= b->nx; i++) {
             const ptrdiff_t c = cell(b, i, j);
             const int x = b->x0 + i, y = b->y0 + j;
             if (i < b->nx && j < b->ny)
-                material(x, y, problem->dx, &problem->density[c], &problem->energy[c]);
+                material(x, y, problem->dx, &given[DENSITY * stride + c], &given[ENERGY * stride + c]);
             if (j < b->ny)
-                problem->kx[c] = face(problem, x - 1, y, x, y);
+                given[KX * stride + c] = face(problem, x - 1, y, x, y);
             if (i < b->nx)
-                problem->ky[c] = face(problem, x, y - 1, x, y);
+                given[KY * stride + c] = face(problem, x, y - 1, x, y);
         }
     }
+    if (!problem->space->on_host)
+        problem->space->store(problem->space, problem->kx, given, NUM_GIVEN * block_field_stride(b));
 }
 
-bool problem_init(struct problem *problem, const struct block *block, struct comm *comm) {
-    enum { PAGE = 4096 };
+bool problem_init(struct problem *problem, const struct block *block, struct space *space, struct comm *comm) {
     const size_t stride = block_field_stride(block);
-    double **const fields[] = {&problem->p,  &problem->w,       &problem->kx,
-                               &problem->ky, &problem->density, &problem->energy};
-    const size_t count = sizeof(fields) / sizeof(fields[0]);
-    const size_t bytes = ((NUM_SHARED + count) * stride * sizeof(double) + PAGE - 1) / PAGE * PAGE;
+    double **const fields[] = {&problem->p,       &problem->w,      &problem->kx,    &problem->ky,
+                               &problem->density, &problem->energy, &problem->next_p};
+    const size_t count = sizeof(fields) / sizeof(fields[0]) - space->on_host; /* it replaces p in place */
 
     problem->block = *block;
+    problem->space = space;
     problem->dx = SIDE / block->n;
-    problem->memory = aligned_alloc(PAGE, bytes);
+    problem->memory = space->allocate(space, (NUM_SHARED + count) * stride);
     if (problem->memory == NULL)
         return false;
-    memset(problem->memory, 0, bytes); /* ghosts at the walls stay 0 */
     for (size_t k = 0; k < count; k++)
         *fields[k] = problem->memory + (NUM_SHARED + k) * stride;
+    problem->given = space->on_host ? problem->kx : calloc(NUM_GIVEN * stride, sizeof(double));
+    if (problem->given == NULL)
+        return false;
     problem->u = comm->shared[SHARED_U];
     problem->r = comm->shared[SHARED_R];
     problem_reset(problem);
@@ -105,21 +112,16 @@ bool problem_init(struct problem *problem, const struct block *block, struct com
 }
 
 void problem_free(struct problem *problem) {
-    free(problem->memory);
+    if (problem->memory == NULL)
+        return;
+    if (!problem->space->on_host)
+        free(problem->given);
+    problem->space->release(problem->space, problem->memory);
     problem->memory = NULL;
 }
 
-double problem_total(const struct problem *problem) {
-    const struct block *b = &problem->block;
-    double total = 0;
-
-    for (int j = 0; j < b->ny; j++) {
-        double row = 0;
-        for (int i = 0; i < b->nx; i++)
-            row += problem->density[cell(b, i, j)] * problem->u[cell(b, i, j)];
-        total += row;
-    }
-    return total * problem->dx * problem->dx;
+double problem_total(struct problem *problem) {
+    return problem->dx * problem->dx * problem->space->total(problem);
 }
 
 bool problem_published(int n, int steps, double *result_out) {

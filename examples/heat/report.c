@@ -27,7 +27,8 @@ double outcome_microseconds(const struct outcome *outcome) {
 }
 
 void outcome_print_header(void) {
-    printf("n,steps,ranks,comm,iterations,seconds,us_per_iteration,result,published,relative_difference,verdict\n");
+    printf(
+        "n,steps,ranks,comm,iterations,seconds,us_per_iteration,result,published,relative_difference,verdict,space\n");
 }
 
 void outcome_print_csv(const struct outcome *o) {
@@ -37,14 +38,18 @@ void outcome_print_csv(const struct outcome *o) {
         printf("%.15g,%.3e,", o->expected, o->difference);
     else
         printf(",,");
-    printf("%s\n", !o->passed ? "FAILED" : o->published ? "PASSED" : "UNCHECKED");
+    printf("%s,%s\n",
+           !o->passed     ? "FAILED"
+           : o->published ? "PASSED"
+                          : "UNCHECKED",
+           o->options->cuda ? "cuda" : "host");
 }
 
 void outcome_print_text(const struct outcome *o) {
     const int columns = o->block->columns, rows = o->block->rows;
 
-    printf("heat: %d x %d cells, %d steps, %d ranks (%d x %d), comm %s\n", o->options->n, o->options->n,
-           o->options->steps, columns * rows, columns, rows, o->comm);
+    printf("heat: %d x %d cells, %d steps, %d ranks (%d x %d), comm %s%s\n", o->options->n, o->options->n,
+           o->options->steps, columns * rows, columns, rows, o->comm, o->options->cuda ? ", space cuda" : "");
     printf("heat: %ld iterations in %.3f s, %.1f us each\n", o->run.iterations, o->run.seconds,
            outcome_microseconds(o));
     if (o->run.unconverged > 0)

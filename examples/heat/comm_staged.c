@@ -1,0 +1,174 @@
+/*
+ * Copyright (c) 2026, the peerwin contributors.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Communication by messages for fields on a GPU, for an MPI that knows nothing of GPUs: edges are copied to pinned host
+ * memory, sent, and what came is copied to the ghosts.
+ *
+ * The host waits for the copies out before it sends, and the copies in are in the stream before the next sweep. They
+ * have ended before anything is received again, because by then the host has waited for the stream.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "heat_cuda.h"
+
+struct staged {
+    struct comm base; /* first, so that a pointer to it is one to this */
+    struct block block;
+    cudaStream_t stream;
+    double *fields;         /* on the GPU */
+    double *host;           /* pinned */
+    double *out[NUM_SIDES]; /* parts of it, one edge each */
+    double *in[NUM_SIDES];
+};
+
+static int opposite(int side) {
+    return side ^ 1;
+}
+
+static bool is_row(int side) {
+    return side == SOUTH || side == NORTH;
+}
+
+static int edge_cells(const struct block *b, int side) {
+    return is_row(side) ? b->nx : b->ny;
+}
+
+/* The first cell of the edge at `side`, or of the ghosts beyond it. */
+static double *edge(const struct staged *s, enum shared field, int side, bool ghosts) {
+    const struct block *b = &s->block;
+    const int before = ghosts ? -1 : 0, after = ghosts ? 0 : -1;
+    const int i = side == WEST ? before : side == EAST ? b->nx + after : 0;
+    const int j = side == SOUTH ? before : side == NORTH ? b->ny + after : 0;
+
+    return s->base.shared[field] + cell(b, i, j);
+}
+
+/* An edge as rows and columns of a copy: a row of the field is one row, a column as many as it has cells. */
+static void copy_edge(const struct staged *s, int side, double *to, size_t to_pitch, const double *from,
+                      size_t from_pitch, enum cudaMemcpyKind kind) {
+    const size_t cells = (size_t)edge_cells(&s->block, side);
+    const size_t width = is_row(side) ? cells : 1, height = is_row(side) ? 1 : cells;
+
+    cuda_must(cudaMemcpy2DAsync(to, to_pitch, from, from_pitch, width * sizeof(double), height, kind, s->stream),
+              "cudaMemcpy2DAsync");
+}
+
+/* The pitch of an edge, in bytes: in a field, and where it is packed. */
+static size_t field_pitch(const struct block *b) {
+    return (size_t)b->pitch * sizeof(double);
+}
+
+static size_t packed_pitch(const struct block *b, int side) {
+    return sizeof(double) * (is_row(side) ? (size_t)b->nx : 1);
+}
+
+static void copy_out(const struct staged *s, enum shared field) {
+    const struct block *b = &s->block;
+
+    for (int side = 0; side < NUM_SIDES; side++)
+        if (b->neighbour[side] != MPI_PROC_NULL)
+            copy_edge(s, side, s->out[side], packed_pitch(b, side), edge(s, field, side, false), field_pitch(b),
+                      cudaMemcpyDeviceToHost);
+    cuda_must(cudaStreamSynchronize(s->stream), "cudaStreamSynchronize");
+}
+
+static void copy_in(const struct staged *s, enum shared field) {
+    const struct block *b = &s->block;
+
+    for (int side = 0; side < NUM_SIDES; side++)
+        if (b->neighbour[side] != MPI_PROC_NULL)
+            copy_edge(s, side, edge(s, field, side, true), field_pitch(b), s->in[side], packed_pitch(b, side),
+                      cudaMemcpyHostToDevice);
+}
+
+static void staged_sum(struct comm *comm, double *value) {
+    (void)comm;
+    MPI_Allreduce(MPI_IN_PLACE, value, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+}
+
+/* A message carries the side that it leaves from as its tag. */
+static void staged_exchange(struct comm *comm, enum shared field, double *value) {
+    const struct staged *s = (const struct staged *)comm;
+    MPI_Request requests[2 * NUM_SIDES];
+
+    copy_out(s, field);
+    for (int side = 0; side < NUM_SIDES; side++) {
+        const int count = edge_cells(&s->block, side), peer = s->block.neighbour[side];
+        MPI_Irecv(s->in[side], count, MPI_DOUBLE, peer, opposite(side), MPI_COMM_WORLD, &requests[side]);
+        MPI_Isend(s->out[side], count, MPI_DOUBLE, peer, side, MPI_COMM_WORLD, &requests[NUM_SIDES + side]);
+    }
+    staged_sum(comm, value);
+    MPI_Waitall(2 * NUM_SIDES, requests, MPI_STATUSES_IGNORE);
+    copy_in(s, field);
+}
+
+/* Row by row through the room for an edge, so that a message never exceeds what MPI can count. */
+static void staged_collect(struct comm *comm, const struct block *from, double *cells) {
+    const struct staged *s = (const struct staged *)comm;
+    const size_t row = (size_t)from->nx * sizeof(double);
+    const bool mine = from->rank == s->block.rank;
+
+    for (int j = 0; j < from->ny; j++) {
+        double *to = cells != NULL ? cells + (size_t)j * (size_t)from->nx : NULL;
+        if (mine) {
+            cuda_must(cudaMemcpyAsync(s->out[SOUTH], s->base.shared[SHARED_U] + cell(from, 0, j), row,
+                                      cudaMemcpyDeviceToHost, s->stream),
+                      "cudaMemcpyAsync");
+            cuda_must(cudaStreamSynchronize(s->stream), "cudaStreamSynchronize");
+        }
+        if (mine && from->rank == 0)
+            memcpy(to, s->out[SOUTH], row);
+        else if (mine)
+            MPI_Send(s->out[SOUTH], from->nx, MPI_DOUBLE, 0, 0, MPI_COMM_WORLD);
+        else if (s->block.rank == 0)
+            MPI_Recv(to, from->nx, MPI_DOUBLE, from->rank, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    }
+}
+
+static void staged_close(struct comm *comm) {
+    struct staged *s = (struct staged *)comm;
+
+    cudaFreeHost(s->host);
+    cudaFree(s->fields);
+    free(s);
+}
+
+static bool allocate(struct staged *s) {
+    const size_t stride = block_field_stride(&s->block), fields = NUM_SHARED * stride * sizeof(double);
+    const size_t longest = (size_t)(s->block.nx > s->block.ny ? s->block.nx : s->block.ny);
+
+    if (cudaMalloc((void **)&s->fields, fields) != cudaSuccess ||
+        cudaMallocHost((void **)&s->host, 2 * NUM_SIDES * longest * sizeof(double)) != cudaSuccess)
+        return false;
+    cuda_must(cudaMemsetAsync(s->fields, 0, fields, s->stream), "cudaMemsetAsync"); /* ghosts at the walls stay 0 */
+    for (int side = 0; side < NUM_SIDES; side++) {
+        s->out[side] = s->host + (size_t)side * longest;
+        s->in[side] = s->host + (size_t)(NUM_SIDES + side) * longest;
+    }
+    s->base.shared[SHARED_U] = s->fields;
+    s->base.shared[SHARED_R] = s->fields + stride;
+    return true;
+}
+
+struct comm *comm_staged_open(const struct block *block, const struct space *space) {
+    struct staged *s = calloc(1, sizeof(*s));
+
+    if (s != NULL) {
+        s->block = *block;
+        s->stream = space->stream;
+        s->base.name = "mpi";
+        s->base.sum = staged_sum;
+        s->base.exchange = staged_exchange;
+        s->base.collect = staged_collect;
+        s->base.close = staged_close;
+    }
+    if (agree(s != NULL && allocate(s)))
+        return &s->base;
+    if (block->rank == 0)
+        fprintf(stderr, "heat: a rank is out of memory\n");
+    if (s != NULL)
+        staged_close(&s->base);
+    return NULL;
+}
