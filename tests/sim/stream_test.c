@@ -130,7 +130,7 @@ static void the_kernel_copies_what_the_engine_does(void) {
 static peerwin_box any_box(const size_t count[3], int source) {
     peerwin_box box = {.offset = any_number(64), .count = {count[0], count[1], count[2]}};
     size_t row = count[0] + (any_number(3) ? any_number(40) : 0);
-    switch (any_number(source ? 4 : 3)) {
+    switch (any_number(source ? 5 : 3)) {
     case 0: /* planes are whole rows apart, as in an array */
         box.stride[0] = row;
         box.stride[1] = row * (count[1] + any_number(3));
@@ -142,6 +142,10 @@ static peerwin_box any_box(const size_t count[3], int source) {
     case 2: /* rows of all planes between each other */
         box.stride[1] = row;
         box.stride[0] = row * count[2] + any_number(7);
+        break;
+    case 3: /* planes a few whole rows apart: the source's may share rows */
+        box.stride[0] = row;
+        box.stride[1] = row * any_number((unsigned)count[1]);
         break;
     default:
         box.stride[0] = any_number((unsigned)count[0] + 1);
@@ -719,12 +723,16 @@ static int run_in_child(size_t i) {
 int main(int argc, char **argv) {
     int failed = 0;
     if (argc < 2) {
-        fprintf(stderr, "usage: %s LIBRARY [CASE]\n", argv[0]);
+        fprintf(stderr, "usage: %s LIBRARY [CASE...]\n", argv[0]);
         return 2;
     }
     library = argv[1];
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        if (argc == 2 || strcmp(argv[2], cases[i].name) == 0)
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        int wanted = argc == 2;
+        for (int k = 2; k < argc; k++)
+            wanted |= strcmp(argv[k], cases[i].name) == 0;
+        if (wanted)
             failed += run_in_child(i);
+    }
     return failed != 0;
 }
