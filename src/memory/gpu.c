@@ -195,37 +195,35 @@ forget:
     return status;
 }
 
-/*
- * Staging memory that a stuck copy may still use stays where it is: freeing it would wait for the copy, and that for
- * whatever holds the device.
- */
-static void unequip(pw_gpu *gpu, const pw_site *site) {
-    peerwin_status settled = pw_gpu_settle(gpu, site);
+/* 0 if the device is held: it keeps what it may still use, and its context with it. */
+static int unequip(pw_gpu *gpu) {
+    peerwin_status status = PEERWIN_OK;
+    if (!pw_gpu_quiet(gpu, "what the library has on the device", &status))
+        return 0;
     pw_kernels_unload(gpu);
-    end_stream(gpu, settled);
-    if (settled != PEERWIN_ERR_TIMEOUT)
-        end_staging(gpu, settled);
-    else
-        pw_log(PW_LOG_WARN, PW_NONE, "%d bytes of page-locked memory are left behind: the device does not answer",
-               (int)PW_STAGING_BYTES);
+    end_stream(gpu, status);
+    end_staging(gpu, status);
+    return 1;
 }
 
 void pw_gpu_close(pw_gpu *gpu) {
     if (!gpu)
         return;
+    int answers = 1;
     const pw_site *site = PW_SITE("peerwin_finalize", "release", PW_NONE, PW_NONE);
     /* Nothing can be given back from outside, so a call that failed once is worth a second attempt. */
     peerwin_status status = pw_gpu_enter(gpu, site);
     if (status != PEERWIN_OK)
         status = pw_gpu_enter(gpu, site);
     if (status == PEERWIN_OK) {
-        unequip(gpu, site);
+        answers = unequip(gpu);
         pw_gpu_leave(gpu);
     } else {
         pw_log(PW_LOG_WARN, PW_NONE, "what the library holds on the device goes with its context: %s",
                peerwin_last_error());
     }
-    release_primary(gpu, PEERWIN_OK);
+    if (answers)
+        release_primary(gpu, PEERWIN_OK);
     forget(gpu);
 }
 

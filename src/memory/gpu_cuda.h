@@ -22,6 +22,7 @@ struct pw_gpu {
     int retained; /* the primary context, which is released at the end; else the caller's */
     int timeout_ms;
     CUstream stream; /* the library's own, non-blocking */
+    int held;        /* it did not answer in time: who gives memory back need not wait again */
     void *staging;   /* page-locked: a copy from or to pageable memory would block, and end later than it returns */
     int num_access;  /* devices that get access to every mapping: this one first, then those declared */
     CUdevice *access;
@@ -37,6 +38,13 @@ void pw_kernels_unload(pw_gpu *gpu);
 
 /* Waits until the library's own stream has done its work. TIMEOUT if the device does not get to it. */
 PEERWIN_MUST_USE peerwin_status pw_gpu_settle(pw_gpu *gpu, const pw_site *site);
+
+/*
+ * Before memory goes: 1 if nothing of the library's own work can touch it any more. Else `what` has to stay where it
+ * is, since giving it up would wait for whatever holds the device, or fault; that is logged, and *status is TIMEOUT
+ * unless it was a failure before.
+ */
+int pw_gpu_quiet(pw_gpu *gpu, const char *what, peerwin_status *status);
 
 /*
  * For releasing calls, and for those that undo: a failure is logged, and goes no further if there was a `first` one,

@@ -50,6 +50,36 @@ peerwin_status pw_gpu_settle(pw_gpu *gpu, const pw_site *site) {
     }
 }
 
+/* A single failure may be of earlier work; a context that is lost repeats it, and runs nothing any more. */
+static int is_running(const pw_gpu *gpu) {
+    CUresult code = gpu->driver->cuStreamQuery(gpu->stream);
+    if (code != CUDA_SUCCESS && code != CUDA_ERROR_NOT_READY)
+        code = gpu->driver->cuStreamQuery(gpu->stream);
+    return code == CUDA_ERROR_NOT_READY;
+}
+
+int pw_gpu_quiet(pw_gpu *gpu, const char *what, peerwin_status *status) {
+    int64_t deadline = gpu->held ? 0 : pw_deadline(gpu->timeout_ms);
+    char kept[PW_ERROR_TEXT];
+    for (unsigned turn = 0; is_running(gpu); turn++) {
+        if (pw_now() < deadline) {
+            rest(turn);
+            continue;
+        }
+        gpu->held = 1;
+        memcpy(kept, peerwin_last_error(), sizeof kept);
+        peerwin_status late = pw_fail(PEERWIN_ERR_TIMEOUT, PW_SITE(NULL, "release", PW_NONE, PW_NONE),
+                                      "%s cannot be given back: device %s did not get to the library's work within %d "
+                                      "ms",
+                                      what, gpu->about.uuid, gpu->timeout_ms);
+        pw_log(PW_LOG_WARN, PW_NONE, "%s", peerwin_last_error());
+        *status = *status == PEERWIN_OK ? late : pw_error_adopt(*status, kept);
+        return 0;
+    }
+    gpu->held = 0;
+    return 1;
+}
+
 /* ---- moving ---- */
 
 static size_t part_of(size_t left) {

@@ -22,6 +22,12 @@ static size_t granularity(const pw_gpu *gpu) {
     return 1;
 }
 
+static peerwin_status free_memory(pw_gpu *gpu, CUdeviceptr base, peerwin_status first) {
+    if (pw_gpu_quiet(gpu, "memory", &first))
+        first = pw_gpu_released(gpu, gpu->driver->cuMemFree(base), "cuMemFree", first);
+    return first;
+}
+
 static peerwin_status legacy_alloc(pw_gpu *gpu, size_t bytes, unsigned flags, const char *name, const pw_site *site,
                                    pw_segment *segment_out) {
     (void)flags;
@@ -38,7 +44,7 @@ static peerwin_status legacy_alloc(pw_gpu *gpu, size_t bytes, unsigned flags, co
         segment.base = pw_device_pointer(base);
         status = pw_gpu_zero(gpu, segment.base, segment.mapped, site);
         if (status != PEERWIN_OK)
-            return pw_gpu_released(gpu, gpu->driver->cuMemFree(base), "cuMemFree", status);
+            return free_memory(gpu, base, status);
     }
     *segment_out = segment;
     return PEERWIN_OK;
@@ -97,7 +103,7 @@ static peerwin_status legacy_map(pw_mapping *mapping, const pw_handle *handle, s
 
 static peerwin_status legacy_unmap(pw_mapping *mapping) {
     peerwin_status status = PEERWIN_OK;
-    if (mapping->base) {
+    if (mapping->base && pw_gpu_quiet(mapping->gpu, "a peer's memory", &status)) {
         CUresult code = mapping->gpu->driver->cuIpcCloseMemHandle(pw_device_address(mapping->base));
         status = pw_gpu_released(mapping->gpu, code, "cuIpcCloseMemHandle", status);
     }
@@ -107,10 +113,8 @@ static peerwin_status legacy_unmap(pw_mapping *mapping) {
 
 static peerwin_status legacy_release(pw_segment *segment) {
     peerwin_status status = PEERWIN_OK;
-    if (segment->base && !segment->attached) {
-        CUresult code = segment->gpu->driver->cuMemFree(pw_device_address(segment->base));
-        status = pw_gpu_released(segment->gpu, code, "cuMemFree", status);
-    }
+    if (segment->base && !segment->attached)
+        status = free_memory(segment->gpu, pw_device_address(segment->base), status);
     *segment = (pw_segment){.fd = -1};
     return status;
 }

@@ -110,10 +110,8 @@ static peerwin_status give_access(const pw_gpu *gpu, CUmemoryPool pool, const pw
 static peerwin_status free_pointer(pw_gpu *gpu, CUdeviceptr pointer, peerwin_status first) {
     CUresult code = gpu->driver->cuMemFreeAsync(pointer, gpu->stream);
     first = pw_gpu_released(gpu, code, "cuMemFreeAsync", first);
-    if (code != CUDA_SUCCESS)
-        return first;
-    peerwin_status settled = pw_gpu_settle(gpu, PW_SITE(NULL, "unmap", PW_NONE, PW_NONE));
-    return first == PEERWIN_OK ? settled : first;
+    (void)pw_gpu_quiet(gpu, "a peer's memory", &first);
+    return first;
 }
 
 static peerwin_status import_pointer(pw_gpu *gpu, CUmemoryPool pool, const pw_handle *handle, size_t bytes,

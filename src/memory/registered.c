@@ -101,16 +101,24 @@ static peerwin_status registered_map(pw_mapping *mapping, const pw_handle *handl
 
 static peerwin_status registered_unmap(pw_mapping *mapping) {
     peerwin_status status = PEERWIN_OK;
-    if (mapping->base)
-        status = unregister(mapping->gpu, mapping->base, status);
+    if (mapping->base) {
+        if (pw_gpu_quiet(mapping->gpu, "a peer's memory", &status))
+            status = unregister(mapping->gpu, mapping->base, status);
+        else
+            mapping->base = NULL; /* the device may still use it */
+    }
     (void)pw_memory_host.unmap(mapping);
     return status;
 }
 
 static peerwin_status registered_release(pw_segment *segment) {
     peerwin_status status = PEERWIN_OK;
-    if (segment->base)
-        status = unregister(segment->gpu, segment->base, status);
+    if (segment->base) {
+        if (pw_gpu_quiet(segment->gpu, "memory", &status))
+            status = unregister(segment->gpu, segment->base, status);
+        else
+            segment->base = NULL; /* the device may still use it */
+    }
     (void)pw_memory_host.release(segment);
     return status;
 }

@@ -123,10 +123,6 @@ static peerwin_status reserve(const pw_gpu *gpu, size_t bytes, const pw_site *si
     return code == CUDA_SUCCESS ? PEERWIN_OK : pw_fail_cuda(gpu->driver, site, code, "cuMemAddressReserve");
 }
 
-static peerwin_status unreserve(const pw_gpu *gpu, CUdeviceptr base, size_t bytes, peerwin_status first) {
-    return pw_gpu_released(gpu, gpu->driver->cuMemAddressFree(base, bytes), "cuMemAddressFree", first);
-}
-
 /* Maps an allocation with access; nothing is mapped if that fails. */
 static peerwin_status map_at(const pw_gpu *gpu, CUdeviceptr at, size_t bytes, CUmemGenericAllocationHandle handle,
                              CUmemAccess_flags flags, const pw_site *site) {
@@ -139,8 +135,14 @@ static peerwin_status map_at(const pw_gpu *gpu, CUdeviceptr at, size_t bytes, CU
     return PEERWIN_OK;
 }
 
-static peerwin_status unmap_at(const pw_gpu *gpu, CUdeviceptr at, size_t bytes, peerwin_status first) {
-    return pw_gpu_released(gpu, gpu->driver->cuMemUnmap(at, bytes), "cuMemUnmap", first);
+/* Gives a reservation back with what is mapped at its beginning; work on it would fault once it is unmapped. */
+static peerwin_status take_down(pw_gpu *gpu, CUdeviceptr base, size_t filled, size_t reserved, peerwin_status first) {
+    if (filled > 0) {
+        if (!pw_gpu_quiet(gpu, "memory", &first))
+            return first;
+        first = pw_gpu_released(gpu, gpu->driver->cuMemUnmap(base, filled), "cuMemUnmap", first);
+    }
+    return pw_gpu_released(gpu, gpu->driver->cuMemAddressFree(base, reserved), "cuMemAddressFree", first);
 }
 
 /* ---- segments ---- */
@@ -175,6 +177,7 @@ drop_list:
 static peerwin_status make_memory(pw_segment *segment, const pw_site *site) {
     pw_gpu *gpu = segment->gpu;
     CUdeviceptr base = 0;
+    size_t filled = 0;
     pw_vmm_pieces *list = NULL;
     peerwin_status status = create(gpu, type_of(segment->ops), segment->mapped, site, &list);
     if (status != PEERWIN_OK)
@@ -184,18 +187,17 @@ static peerwin_status make_memory(pw_segment *segment, const pw_site *site) {
         goto drop_list;
     status = map_at(gpu, base, segment->mapped, list->pieces[0].handle, CU_MEM_ACCESS_FLAGS_PROT_READWRITE, site);
     if (status != PEERWIN_OK)
-        goto unreserve;
+        goto take_down;
+    filled = segment->mapped;
     status = pw_gpu_zero(gpu, pw_device_pointer(base), segment->mapped, site);
     if (status != PEERWIN_OK)
-        goto unmap;
+        goto take_down;
     segment->base = pw_device_pointer(base);
     segment->details = list;
     return PEERWIN_OK;
 
-unmap:
-    status = unmap_at(gpu, base, segment->mapped, status);
-unreserve:
-    status = unreserve(gpu, base, segment->mapped, status);
+take_down:
+    status = take_down(gpu, base, filled, segment->mapped, status);
 drop_list:
     return pw_vmm_drop(gpu, list, status);
 }
@@ -291,8 +293,7 @@ static peerwin_status vmm_release(pw_segment *segment) {
     peerwin_status status = PEERWIN_OK;
     if (segment->base && !segment->attached) {
         CUdeviceptr base = pw_device_address(segment->base);
-        status = unmap_at(segment->gpu, base, segment->mapped, status);
-        status = unreserve(segment->gpu, base, segment->mapped, status);
+        status = take_down(segment->gpu, base, segment->mapped, segment->mapped, status);
     }
     status = pw_vmm_drop(segment->gpu, segment->details, status);
     *segment = (pw_segment){.fd = -1};
@@ -349,13 +350,9 @@ static peerwin_status map_piece(pw_mapping *mapping, const pw_handle *handle, co
     return pw_gpu_released(gpu, gpu->driver->cuMemRelease(native), "cuMemRelease", status);
 }
 
-static peerwin_status take_down(pw_mapping *mapping, peerwin_status first) {
-    if (mapping->base) {
-        CUdeviceptr base = pw_device_address(mapping->base);
-        if (mapping->native > 0)
-            first = unmap_at(mapping->gpu, base, mapping->native, first);
-        first = unreserve(mapping->gpu, base, mapping->mapped, first);
-    }
+static peerwin_status give_up(pw_mapping *mapping, peerwin_status first) {
+    if (mapping->base)
+        first = take_down(mapping->gpu, pw_device_address(mapping->base), mapping->native, mapping->mapped, first);
     *mapping = (pw_mapping){0};
     return first;
 }
@@ -372,11 +369,11 @@ static peerwin_status vmm_map(pw_mapping *mapping, const pw_handle *handle, size
     }
     if (status == PEERWIN_OK)
         status = map_piece(mapping, handle, site);
-    return status == PEERWIN_OK ? PEERWIN_OK : take_down(mapping, status);
+    return status == PEERWIN_OK ? PEERWIN_OK : give_up(mapping, status);
 }
 
 static peerwin_status vmm_unmap(pw_mapping *mapping) {
-    return take_down(mapping, PEERWIN_OK);
+    return give_up(mapping, PEERWIN_OK);
 }
 
 const pw_memory_ops pw_memory_fd = {
