@@ -65,8 +65,11 @@ static peerwin_status load_kernel(pw_gpu *gpu, int kernel, const pw_site *site) 
     CUresult code = driver->cuModuleGetFunction(&gpu->kernels[kernel], gpu->module, kernel_names[kernel]);
     if (code != CUDA_SUCCESS)
         return pw_fail_cuda(driver, site, code, "cuModuleGetFunction");
-    if (!driver->cuFuncLoad)
-        return launch_nothing(gpu, kernel, site);
+    if (!driver->cuFuncLoad) {
+        peerwin_status status = launch_nothing(gpu, kernel, site);
+        /* The next one must not be loaded while this one runs. */
+        return status == PEERWIN_OK && gpu->stream ? pw_gpu_settle(gpu, site) : status;
+    }
     code = driver->cuFuncLoad(gpu->kernels[kernel]);
     return code == CUDA_SUCCESS ? PEERWIN_OK : pw_fail_cuda(driver, site, code, "cuFuncLoad");
 }
