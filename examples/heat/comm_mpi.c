@@ -17,6 +17,7 @@ struct messages {
     double *memory;  /* the shared fields, then the columns */
     double *sent[2]; /* packed columns, WEST and EAST */
     double *received[2];
+    MPI_Request requests[2 * NUM_SIDES]; /* of the exchange under way */
 };
 
 static int opposite(int side) {
@@ -33,7 +34,8 @@ static double *ghost_row(const struct messages *m, enum shared field, int side) 
 }
 
 /* Starts all receives and sends. A message carries the side that it leaves from as its tag. */
-static void start(const struct messages *m, enum shared field, MPI_Request requests[2 * NUM_SIDES]) {
+static void messages_start(struct comm *comm, enum shared field) {
+    struct messages *m = (struct messages *)comm;
     const struct block *b = &m->block;
 
     block_pack_column(b, m->base.shared[field], 0, m->sent[WEST]);
@@ -43,8 +45,8 @@ static void start(const struct messages *m, enum shared field, MPI_Request reque
         double *to = row ? ghost_row(m, field, side) : m->received[side];
         const double *from = row ? edge_row(m, field, side) : m->sent[side];
         const int count = row ? b->nx : b->ny, peer = b->neighbour[side];
-        MPI_Irecv(to, count, MPI_DOUBLE, peer, opposite(side), MPI_COMM_WORLD, &requests[side]);
-        MPI_Isend(from, count, MPI_DOUBLE, peer, side, MPI_COMM_WORLD, &requests[NUM_SIDES + side]);
+        MPI_Irecv(to, count, MPI_DOUBLE, peer, opposite(side), MPI_COMM_WORLD, &m->requests[side]);
+        MPI_Isend(from, count, MPI_DOUBLE, peer, side, MPI_COMM_WORLD, &m->requests[NUM_SIDES + side]);
     }
 }
 
@@ -62,13 +64,11 @@ static void messages_sum(struct comm *comm, double *value) {
     MPI_Allreduce(MPI_IN_PLACE, value, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
 }
 
-static void messages_exchange(struct comm *comm, enum shared field, double *value) {
-    const struct messages *m = (const struct messages *)comm;
-    MPI_Request requests[2 * NUM_SIDES];
+static void messages_finish(struct comm *comm, enum shared field, double *value) {
+    struct messages *m = (struct messages *)comm;
 
-    start(m, field, requests);
     messages_sum(comm, value);
-    MPI_Waitall(2 * NUM_SIDES, requests, MPI_STATUSES_IGNORE);
+    MPI_Waitall(2 * NUM_SIDES, m->requests, MPI_STATUSES_IGNORE);
     spread_columns(m, field);
 }
 
@@ -124,7 +124,8 @@ struct comm *comm_mpi_open(const struct block *block, const struct space *space)
         m->block = *block;
         m->base.name = "mpi";
         m->base.sum = messages_sum;
-        m->base.exchange = messages_exchange;
+        m->base.start = messages_start;
+        m->base.finish = messages_finish;
         m->base.collect = messages_collect;
         m->base.close = messages_close;
     }

@@ -17,10 +17,10 @@
  *
  * On a GPU all of that is work in a stream, which the host does not wait for, while sums are taken on the host. So
  * completeness has an order of its own: after its puts a rank signals each neighbour, and its stream waits for the
- * neighbours' signals before the next sweep. That no ghost is overwritten too early still comes from the sums: a rank
- * enters a sum when the sweep that gave its part has ended, and that sweep is later in the stream than all that read
- * the ghosts of the exchange before; the neighbours put again after that sum. Columns go straight into the ghosts
- * there: a kernel stores with any stride.
+ * neighbours' signals before the next sweep. That no ghost is overwritten while it is read still comes from the sums.
+ * Ghosts are read by the first sweep after an exchange, which adds something up: a rank takes part in that sum only
+ * when the sweep has ended, and the next edges of the same field leave behind a sweep that needs the sum of all.
+ * Columns go straight into the ghosts there: a kernel stores with any stride.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -136,12 +136,13 @@ static void put_edges(const struct windows *w, enum shared field) {
     put_column(w, field, EAST);
 }
 
-static void windows_exchange(struct comm *comm, enum shared field, double *value) {
-    const struct windows *w = (const struct windows *)comm;
+static void windows_start(struct comm *comm, enum shared field) {
+    put_edges((const struct windows *)comm, field);
+}
 
-    put_edges(w, field);
+static void windows_finish(struct comm *comm, enum shared field, double *value) {
     windows_sum(comm, value);
-    spread_columns(w, field);
+    spread_columns((const struct windows *)comm, field);
 }
 
 /* On a GPU. Slot s of a rank is for what comes from its side s. */
@@ -155,7 +156,7 @@ static void stream_sum(struct comm *comm, double *value) {
     MPI_Allreduce(MPI_IN_PLACE, value, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
 }
 
-static void stream_exchange(struct comm *comm, enum shared field, double *value) {
+static void stream_start(struct comm *comm, enum shared field) {
     struct windows *w = (struct windows *)comm;
     const int *neighbour = w->block.neighbour;
 
@@ -167,6 +168,11 @@ static void stream_exchange(struct comm *comm, enum shared field, double *value)
     for (enum side side = WEST; side < NUM_SIDES; side++)
         if (neighbour[side] != MPI_PROC_NULL)
             must(peerwin_wait(w->win, side, w->exchanges, w->stream), "peerwin_wait");
+}
+
+/* The next sweep is behind the waits. */
+static void stream_finish(struct comm *comm, enum shared field, double *value) {
+    (void)field;
     stream_sum(comm, value);
 }
 
@@ -237,7 +243,8 @@ struct comm *comm_peerwin_open(const struct block *block, const struct space *sp
     w->base.shared[SHARED_U] = segment + field_start(block, SHARED_U);
     w->base.shared[SHARED_R] = segment + field_start(block, SHARED_R);
     w->base.sum = w->on_host ? windows_sum : stream_sum;
-    w->base.exchange = w->on_host ? windows_exchange : stream_exchange;
+    w->base.start = w->on_host ? windows_start : stream_start;
+    w->base.finish = w->on_host ? windows_finish : stream_finish;
     w->base.collect = windows_collect;
     w->base.close = windows_close;
     return &w->base;

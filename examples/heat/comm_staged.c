@@ -64,14 +64,14 @@ static size_t packed_pitch(const struct block *b, int side) {
     return sizeof(double) * (is_row(side) ? (size_t)b->nx : 1);
 }
 
-static void copy_out(const struct staged *s, enum shared field) {
+static void staged_start(struct comm *comm, enum shared field) {
+    const struct staged *s = (const struct staged *)comm;
     const struct block *b = &s->block;
 
     for (int side = 0; side < NUM_SIDES; side++)
         if (b->neighbour[side] != MPI_PROC_NULL)
             copy_edge(s, side, s->out[side], packed_pitch(b, side), edge(s, field, side, false), field_pitch(b),
                       cudaMemcpyDeviceToHost);
-    cuda_must(cudaStreamSynchronize(s->stream), "cudaStreamSynchronize");
 }
 
 static void copy_in(const struct staged *s, enum shared field) {
@@ -89,11 +89,11 @@ static void staged_sum(struct comm *comm, double *value) {
 }
 
 /* A message carries the side that it leaves from as its tag. */
-static void staged_exchange(struct comm *comm, enum shared field, double *value) {
+static void staged_finish(struct comm *comm, enum shared field, double *value) {
     const struct staged *s = (const struct staged *)comm;
     MPI_Request requests[2 * NUM_SIDES];
 
-    copy_out(s, field);
+    cuda_must(cudaStreamSynchronize(s->stream), "cudaStreamSynchronize");
     for (int side = 0; side < NUM_SIDES; side++) {
         const int count = edge_cells(&s->block, side), peer = s->block.neighbour[side];
         MPI_Irecv(s->in[side], count, MPI_DOUBLE, peer, opposite(side), MPI_COMM_WORLD, &requests[side]);
@@ -160,7 +160,8 @@ struct comm *comm_staged_open(const struct block *block, const struct space *spa
         s->stream = space->stream;
         s->base.name = "mpi";
         s->base.sum = staged_sum;
-        s->base.exchange = staged_exchange;
+        s->base.start = staged_start;
+        s->base.finish = staged_finish;
         s->base.collect = staged_collect;
         s->base.close = staged_close;
     }

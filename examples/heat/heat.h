@@ -81,8 +81,8 @@ void block_copy_cells(const struct block *b, const double *field, double *cells)
 struct problem;
 
 /*
- * Where the fields are, and the sweeps over them. A sweep that returns a number returns this rank's part of a sum, and
- * has ended; the others may still be under way, and later ones begin after them.
+ * Where the fields are, and the sweeps over them. A sweep may still be under way when its function returns; what comes
+ * later in the stream begins after it. Some sweeps add something up over the block: `sum` waits for the latest of them.
  */
 struct space {
     const char *name;
@@ -97,16 +97,17 @@ struct space {
 
     void (*set_u)(struct problem *problem);      /* u = energy * density */
     void (*set_energy)(struct problem *problem); /* and back */
-    /* r = u - A u; returns r.r. (The right-hand side is the starting guess itself.) */
-    double (*residual)(struct problem *problem);
-    /* u += alpha p with the old p, p = r + beta p in ghost cells too, w = A p; returns p.w. */
-    double (*turn)(struct problem *problem, double alpha, double beta);
-    /* r -= alpha w; returns r.r. */
-    double (*descend)(struct problem *problem, double alpha);
+    /* r = u - A u; adds up r.r. (The right-hand side is the starting guess itself.) */
+    void (*residual)(struct problem *problem);
+    /* u += alpha p with the old p, p = r + beta p in ghost cells too, w = A p; adds up p.w. */
+    void (*turn)(struct problem *problem, double alpha, double beta);
+    /* r -= alpha w; adds up r.r. */
+    void (*descend)(struct problem *problem, double alpha);
     /* u += alpha p, after the last iteration. */
     void (*finish_u)(struct problem *problem, double alpha);
-    /* The sum of density * u. */
-    double (*total)(struct problem *problem);
+    /* Adds up density * u. */
+    void (*total)(struct problem *problem);
+    double (*sum)(struct problem *problem);
 
     void (*wait)(struct space *space); /* until all sweeps have ended */
     void (*close)(struct space *space);
@@ -127,7 +128,7 @@ enum shared { SHARED_U, SHARED_R, NUM_SHARED };
 
 /*
  * How ranks communicate. Every function is collective. The edges of a shared field become the ghosts of the
- * neighbours during `exchange`; ghosts at the walls stay 0.
+ * neighbours between `start` and `finish`, which come in pairs; ghosts at the walls stay 0.
  */
 struct comm {
     const char *name;
@@ -135,8 +136,10 @@ struct comm {
 
     /* Adds up *value over all ranks. */
     void (*sum)(struct comm *comm, double *value);
-    /* Refreshes the ghosts of a shared field, and adds up *value over all ranks on the way. */
-    void (*exchange)(struct comm *comm, enum shared field, double *value);
+    /* The edges of a shared field leave. */
+    void (*start)(struct comm *comm, enum shared field);
+    /* Adds up *value over all ranks; then the ghosts are there for the next sweep. */
+    void (*finish)(struct comm *comm, enum shared field, double *value);
     /* Rank 0 gets the cells of u of the block `from`, ghosts left out. */
     void (*collect)(struct comm *comm, const struct block *from, double *cells);
     void (*close)(struct comm *comm);
@@ -163,6 +166,7 @@ struct problem {
     double *given;  /* on the host: kx, ky, density and energy as they are at the beginning */
     double *u, *r, *p, *w;
     double *next_p;  /* not on the host: what becomes p in the next iteration */
+    double sum;      /* on the host: what the latest sweep has added up */
     double *kx, *ky; /* conductivity of a cell's western and southern face, times dt/dx^2 */
     double *density, *energy;
 };

@@ -121,7 +121,8 @@ void problem_free(struct problem *problem) {
 }
 
 double problem_total(struct problem *problem) {
-    return problem->dx * problem->dx * problem->space->total(problem);
+    problem->space->total(problem);
+    return problem->dx * problem->dx * problem->space->sum(problem);
 }
 
 bool problem_published(int n, int steps, double *result_out) {

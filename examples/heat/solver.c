@@ -35,21 +35,31 @@ static void progress_tick(struct progress *progress, int iteration, double norm)
             iteration, norm, now - progress->started);
 }
 
+/* What the latest sweep has added up, over all ranks, while edges of a field travel to the neighbours' ghosts. */
+static double exchange(struct problem *problem, struct comm *comm, enum shared field) {
+    comm->start(comm, field);
+    double value = problem->space->sum(problem);
+    comm->finish(comm, field, &value);
+    return value;
+}
+
 /* Solves A u_new = u. Every rank sees the same sums, and so stops at the same iteration. */
 static int solve(struct problem *problem, struct comm *comm, struct progress *progress) {
     const struct space *space = problem->space;
     double nothing = 0, alpha = 0, beta = 0;
     int iteration = 0;
 
-    comm->exchange(comm, SHARED_U, &nothing);
-    double rr = space->residual(problem);
-    comm->exchange(comm, SHARED_R, &rr);
+    comm->start(comm, SHARED_U);
+    comm->finish(comm, SHARED_U, &nothing);
+    space->residual(problem);
+    double rr = exchange(problem, comm, SHARED_R);
     while (sqrt(rr) >= TOLERANCE && iteration < MAX_ITERATIONS) {
-        double pw = space->turn(problem, alpha, beta);
+        space->turn(problem, alpha, beta);
+        double pw = space->sum(problem);
         comm->sum(comm, &pw);
         alpha = rr / pw;
-        double next = space->descend(problem, alpha);
-        comm->exchange(comm, SHARED_R, &next);
+        space->descend(problem, alpha);
+        const double next = exchange(problem, comm, SHARED_R);
         beta = next / rr;
         rr = next;
         progress_tick(progress, ++iteration, sqrt(rr));

@@ -25,9 +25,10 @@ const int MAX_BLOCKS = 2048;
 struct gpu {
     struct space base; /* first, so that a pointer to it is one to this */
     cudaStream_t stream;
-    double *partial; /* per block */
-    unsigned *ended; /* blocks of the sweep under way */
-    double *sum;     /* in host memory that the GPU writes */
+    cudaEvent_t added; /* the latest sweep that adds something up has ended */
+    double *partial;   /* per block */
+    unsigned *ended;   /* blocks of the sweep under way */
+    double *sum;       /* in host memory that the GPU writes */
 };
 
 /* ---------------------------------------------------------------------------------------- in kernels: sums */
@@ -228,10 +229,16 @@ void launched(const char *kernel) {
     cuda_must(cudaGetLastError(), kernel);
 }
 
-/* What the sweep adds up to; it has ended when the number is here. */
-double sum_of(const gpu *g, const char *kernel) {
+/* What comes later in the stream does not hold up the sum. */
+void adds_up(const gpu *g, const char *kernel) {
     launched(kernel);
-    cuda_must(cudaStreamSynchronize(g->stream), kernel);
+    cuda_must(cudaEventRecord(g->added, g->stream), "cudaEventRecord");
+}
+
+double sum(problem *problem) {
+    const gpu *g = gpu_of(problem);
+
+    cuda_must(cudaEventSynchronize(g->added), "cudaEventSynchronize");
     return *static_cast<volatile double *>(g->sum);
 }
 
@@ -245,28 +252,28 @@ void set_energy(problem *problem) {
     launched("set_energy");
 }
 
-double residual(problem *problem) {
+void residual(problem *problem) {
     const gpu *g = gpu_of(problem);
 
     residual_kernel<<<grid_for(problem, 0), THREADS_OF_BLOCK, 0, g->stream>>>(fields_of(problem), total_of(g));
-    return sum_of(g, "residual");
+    adds_up(g, "residual");
 }
 
-double turn(problem *problem, double alpha, double beta) {
+void turn(problem *problem, double alpha, double beta) {
     const gpu *g = gpu_of(problem);
 
     turn_kernel<<<grid_for(problem, 1), THREADS_OF_BLOCK, 0, g->stream>>>(fields_of(problem), alpha, beta, total_of(g));
     double *const old = problem->p;
     problem->p = problem->next_p;
     problem->next_p = old;
-    return sum_of(g, "turn");
+    adds_up(g, "turn");
 }
 
-double descend(problem *problem, double alpha) {
+void descend(problem *problem, double alpha) {
     const gpu *g = gpu_of(problem);
 
     descend_kernel<<<grid_for(problem, 0), THREADS_OF_BLOCK, 0, g->stream>>>(fields_of(problem), alpha, total_of(g));
-    return sum_of(g, "descend");
+    adds_up(g, "descend");
 }
 
 void finish_u(problem *problem, double alpha) {
@@ -274,11 +281,11 @@ void finish_u(problem *problem, double alpha) {
     launched("finish_u");
 }
 
-double sum_total(problem *problem) {
+void sum_total(problem *problem) {
     const gpu *g = gpu_of(problem);
 
     total_kernel<<<grid_for(problem, 0), THREADS_OF_BLOCK, 0, g->stream>>>(fields_of(problem), total_of(g));
-    return sum_of(g, "total");
+    adds_up(g, "total");
 }
 
 /* ------------------------------------------------------------------------------------------------- memory */
@@ -333,6 +340,7 @@ bool choose_device() {
 void close_gpu(struct space *space) {
     gpu *g = reinterpret_cast<gpu *>(space);
 
+    cudaEventDestroy(g->added);
     cudaFreeHost(g->sum);
     cudaFree(g->ended);
     cudaFree(g->partial);
@@ -352,6 +360,7 @@ void fill_table(struct space *space) {
     space->descend = descend;
     space->finish_u = finish_u;
     space->total = sum_total;
+    space->sum = sum;
     space->wait = wait;
     space->close = close_gpu;
 }
@@ -374,6 +383,7 @@ extern "C" struct space *space_cuda_open(void) {
         return nullptr;
     gpu *g = new gpu();
     cuda_must(cudaStreamCreateWithFlags(&g->stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+    cuda_must(cudaEventCreateWithFlags(&g->added, cudaEventDisableTiming), "cudaEventCreateWithFlags");
     cuda_must(cudaMalloc(&g->partial, MAX_BLOCKS * sizeof(double)), "cudaMalloc");
     cuda_must(cudaMalloc(&g->ended, sizeof(unsigned)), "cudaMalloc");
     cuda_must(cudaMallocHost(&g->sum, sizeof(double)), "cudaMallocHost");

@@ -55,8 +55,8 @@ static inline double apply(const double *v, const double *kx, const double *ky, 
            ky[0] * v[-pitch];
 }
 
-/* r = u - A u; returns this rank's part of r.r. (The right-hand side is the starting guess itself.) */
-SWEEP static double host_residual(struct problem *problem) {
+/* r = u - A u; adds up r.r. (The right-hand side is the starting guess itself.) */
+SWEEP static void host_residual(struct problem *problem) {
     const struct block *b = &problem->block;
     const ptrdiff_t pitch = b->pitch, nx = b->nx;
     double rr = 0;
@@ -72,7 +72,7 @@ SWEEP static double host_residual(struct problem *problem) {
         }
         rr += row;
     }
-    return rr;
+    problem->sum = rr;
 }
 
 /* u += alpha p, then p = r + beta p, in row j, ghosts included. */
@@ -90,9 +90,9 @@ static inline void turn_row(const struct problem *problem, int j, double alpha, 
 
 /*
  * The first sweep: u += alpha p (what the last iteration has left to do, while p is at hand), p = r + beta p, and
- * w = A p a row behind. Returns this rank's part of p.w.
+ * w = A p a row behind. Adds up p.w.
  */
-SWEEP static double host_turn(struct problem *problem, double alpha, double beta) {
+SWEEP static void host_turn(struct problem *problem, double alpha, double beta) {
     const struct block *b = &problem->block;
     const ptrdiff_t pitch = b->pitch, nx = b->nx;
     double pw = 0;
@@ -112,11 +112,11 @@ SWEEP static double host_turn(struct problem *problem, double alpha, double beta
         }
         pw += row;
     }
-    return pw;
+    problem->sum = pw;
 }
 
-/* The second sweep: r -= alpha w; returns this rank's part of r.r. */
-SWEEP static double host_descend(struct problem *problem, double alpha) {
+/* The second sweep: r -= alpha w; adds up r.r. */
+SWEEP static void host_descend(struct problem *problem, double alpha) {
     const struct block *b = &problem->block;
     const ptrdiff_t nx = b->nx;
     double rr = 0;
@@ -131,7 +131,7 @@ SWEEP static double host_descend(struct problem *problem, double alpha) {
         }
         rr += row;
     }
-    return rr;
+    problem->sum = rr;
 }
 
 /* u += alpha p after the last iteration. */
@@ -144,7 +144,7 @@ static void host_finish_u(struct problem *problem, double alpha) {
 }
 
 /* The sum of density * u over the block. */
-static double host_total(struct problem *problem) {
+static void host_total(struct problem *problem) {
     const struct block *b = &problem->block;
     double total = 0;
 
@@ -154,7 +154,7 @@ static double host_total(struct problem *problem) {
             row += problem->density[cell(b, i, j)] * problem->u[cell(b, i, j)];
         total += row;
     }
-    return total;
+    problem->sum = total;
 }
 
 /* Zeroed, because ghosts at the walls stay 0. */
@@ -172,6 +172,10 @@ static double *host_allocate(struct space *space, size_t count) {
 static void host_release(struct space *space, double *memory) {
     (void)space;
     free(memory);
+}
+
+static double host_sum(struct problem *problem) {
+    return problem->sum;
 }
 
 /* Sweeps have ended when they return. */
@@ -195,6 +199,7 @@ static struct space host = {
     .descend = host_descend,
     .finish_u = host_finish_u,
     .total = host_total,
+    .sum = host_sum,
     .wait = host_wait,
     .close = host_close,
 };
