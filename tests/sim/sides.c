@@ -6,11 +6,64 @@
  */
 #include "sides.h"
 
+#include <dlfcn.h>
 #include <string.h>
 #include <unistd.h>
 
 static const pw_site site = {.call = "sides", .rank = PW_NONE, .peer = PW_NONE};
 static CUcontext primary;
+
+struct sides_calls cu;
+struct sides_simulator sim;
+
+/* ---- the driver ---- */
+
+static void fetch(void *handle, const char *name, int version, void *pointer) {
+    PFN_cuGetProcAddress_v12000 get = NULL;
+    void *entry = dlsym(handle, "cuGetProcAddress_v2");
+    CUdriverProcAddressQueryResult found;
+    memcpy(&get, &entry, sizeof entry);
+    entry = NULL;
+    CHECK(get && get(name, &entry, version, CU_GET_PROC_ADDRESS_LEGACY_STREAM, &found) == CUDA_SUCCESS && entry);
+    memcpy(pointer, &entry, sizeof entry);
+}
+
+int sides_load(const char *library) {
+    void *handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
+    if (!handle)
+        fprintf(stderr, "%s\n", dlerror());
+    CHECK(handle);
+#define FETCH(name, version_) fetch(handle, #name, version_, &cu.name);
+    SIDES_CALLS(FETCH)
+#undef FETCH
+    void *entry = NULL;
+#define FETCH(name)                                                                                                    \
+    entry = dlsym(handle, #name);                                                                                      \
+    memcpy(&sim.name, &entry, sizeof entry);
+    SIDES_SIMULATOR(FETCH)
+#undef FETCH
+    return sim.simcuda_live != NULL;
+}
+
+void sim_reset(void) {
+    if (sim.simcuda_reset)
+        sim.simcuda_reset();
+}
+
+int sim_counted(const char *name, unsigned long count) {
+    return !sim.simcuda_calls || sim.simcuda_calls(name) == count;
+}
+
+static void check_nothing_is_left(void) {
+    for (int kind = 0; sim.simcuda_live && kind < SIMCUDA_KINDS; kind++) {
+        size_t left = sim.simcuda_live((enum simcuda_kind)kind);
+        if (left != 0) {
+            sim.simcuda_dump();
+            fprintf(stderr, "%s: %zu are left\n", sim.simcuda_kind_name((enum simcuda_kind)kind), left);
+            exit(1);
+        }
+    }
+}
 
 /* ---- memory, by a stream of the test's own: the legacy one would wait for others ---- */
 
@@ -18,8 +71,8 @@ static CUstream own_stream;
 static void *staging;
 
 static void move(CUdeviceptr to, CUdeviceptr from, size_t bytes) {
-    CU(cuMemcpyAsync(to, from, bytes, own_stream));
-    CU(cuStreamSynchronize(own_stream));
+    CU(cu.cuMemcpyAsync(to, from, bytes, own_stream));
+    CU(cu.cuStreamSynchronize(own_stream));
 }
 
 void peek(CUdeviceptr from, void *host, size_t bytes) {
@@ -46,9 +99,9 @@ void poke_word(CUdeviceptr to, uint64_t value) {
 
 static CUdeviceptr zeroed(size_t bytes) {
     CUdeviceptr at = 0;
-    CU(cuMemAlloc(&at, bytes));
-    CU(cuMemsetD8Async(at, 0, bytes, own_stream));
-    CU(cuStreamSynchronize(own_stream));
+    CU(cu.cuMemAlloc(&at, bytes));
+    CU(cu.cuMemsetD8Async(at, 0, bytes, own_stream));
+    CU(cu.cuStreamSynchronize(own_stream));
     return at;
 }
 
@@ -109,18 +162,18 @@ static void make_window(side *sides, int count, int rank) {
 void sides_make(const char *library, side *sides, int count, int mine, int watchdog) {
     CUdevice device = 0;
     CHECK(count <= MOST_SIDES);
-    CU(cuInit(0));
-    CU(cuDeviceGet(&device, 0));
-    CU(cuDevicePrimaryCtxRetain(&primary, device));
-    CU(cuCtxSetCurrent(primary));
-    CU(cuStreamCreate(&own_stream, CU_STREAM_NON_BLOCKING));
-    CU(cuMemAllocHost(&staging, SEGMENT));
+    CU(cu.cuInit(0));
+    CU(cu.cuDeviceGet(&device, 0));
+    CU(cu.cuDevicePrimaryCtxRetain(&primary, device));
+    CU(cu.cuCtxSetCurrent(primary));
+    CU(cu.cuStreamCreate(&own_stream, CU_STREAM_NON_BLOCKING));
+    CU(cu.cuMemAllocHost(&staging, SEGMENT));
     memset(sides, 0, (size_t)count * sizeof *sides);
     for (int rank = 0; rank < count; rank++) {
         const pw_arena_layout layout = pw_arena_layout_of(count);
         sides[rank].arena = zeroed(rank < mine ? layout.bytes : layout.signals);
         sides[rank].segment = zeroed(SEGMENT);
-        CU(cuStreamCreate(&sides[rank].stream, CU_STREAM_NON_BLOCKING));
+        CU(cu.cuStreamCreate(&sides[rank].stream, CU_STREAM_NON_BLOCKING));
     }
     for (int rank = 0; rank < mine; rank++)
         make_context(library, sides, count, rank, watchdog);
@@ -156,20 +209,14 @@ void sides_end(side *sides, int count, int mine) {
         pw_ctx_delete(sides[rank].ctx);
     }
     for (int rank = 0; rank < count; rank++) {
-        (void)cuStreamDestroy(sides[rank].stream);
-        (void)cuMemFree(sides[rank].arena);
-        (void)cuMemFree(sides[rank].segment);
+        (void)cu.cuStreamDestroy(sides[rank].stream);
+        (void)cu.cuMemFree(sides[rank].arena);
+        (void)cu.cuMemFree(sides[rank].segment);
     }
-    (void)cuStreamDestroy(own_stream);
-    (void)cuMemFreeHost(staging);
-    CU(cuCtxSetCurrent(NULL));
-    CU(cuDeviceGet(&device, 0));
-    CU(cuDevicePrimaryCtxRelease(device));
-    for (int kind = 0; kind < SIMCUDA_KINDS; kind++)
-        if (simcuda_live((enum simcuda_kind)kind) != 0) {
-            simcuda_dump();
-            fprintf(stderr, "%s: %zu are left\n", simcuda_kind_name((enum simcuda_kind)kind),
-                    simcuda_live((enum simcuda_kind)kind));
-            exit(1);
-        }
+    (void)cu.cuStreamDestroy(own_stream);
+    (void)cu.cuMemFreeHost(staging);
+    CU(cu.cuCtxSetCurrent(NULL));
+    CU(cu.cuDeviceGet(&device, 0));
+    CU(cu.cuDevicePrimaryCtxRelease(device));
+    check_nothing_is_left();
 }

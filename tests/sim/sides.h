@@ -2,7 +2,7 @@
  * Copyright (c) 2026, the peerwin contributors.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Contexts in CUDA space without MPI: the ranks of a job are made by hand in one process, on one simulated device. Each
+ * Contexts in CUDA space without MPI: the ranks of a job are made by hand in one process, on one device. Each
  * has an arena, a segment, a pad, a stream and a window over everyone's. Everything here ends the program when it
  * fails.
  */
@@ -15,7 +15,7 @@
 
 #include "simcuda.h"
 
-#include <cuda.h>
+#include <cudaTypedefs.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -30,6 +30,62 @@
 #define CU(call)                 CHECK((call) == CUDA_SUCCESS)
 #define OK(call)                 CHECK((call) == PEERWIN_OK)
 #define SAYS(call, status, word) CHECK((call) == (status) && strstr(peerwin_last_error(), word))
+
+/* The driver's calls as the test makes them, and those of the simulator, which a real driver has not. */
+#define SIDES_CALLS(X)                                                                                                 \
+    X(cuInit, 2000)                                                                                                    \
+    X(cuDeviceGet, 2000)                                                                                               \
+    X(cuDevicePrimaryCtxRetain, 7000)                                                                                  \
+    X(cuDevicePrimaryCtxRelease, 11000)                                                                                \
+    X(cuCtxGetCurrent, 4000)                                                                                           \
+    X(cuCtxSetCurrent, 4000)                                                                                           \
+    X(cuCtxCreate, 3020)                                                                                               \
+    X(cuCtxDestroy, 4000)                                                                                              \
+    X(cuMemAlloc, 3020)                                                                                                \
+    X(cuMemFree, 3020)                                                                                                 \
+    X(cuMemAllocHost, 3020)                                                                                            \
+    X(cuMemFreeHost, 2000)                                                                                             \
+    X(cuMemcpyAsync, 4000)                                                                                             \
+    X(cuMemsetD8Async, 3020)                                                                                           \
+    X(cuStreamCreate, 2000)                                                                                            \
+    X(cuStreamDestroy, 4000)                                                                                           \
+    X(cuStreamQuery, 2000)                                                                                             \
+    X(cuStreamSynchronize, 2000)                                                                                       \
+    X(cuStreamBeginCapture, 10010)                                                                                     \
+    X(cuStreamEndCapture, 10000)                                                                                       \
+    X(cuGraphInstantiateWithFlags, 11040)                                                                              \
+    X(cuGraphLaunch, 10000)                                                                                            \
+    X(cuGraphExecDestroy, 10000)                                                                                       \
+    X(cuGraphDestroy, 10000)
+
+#define SIDES_SIMULATOR(X)                                                                                             \
+    X(simcuda_reset)                                                                                                   \
+    X(simcuda_fail)                                                                                                    \
+    X(simcuda_calls)                                                                                                   \
+    X(simcuda_lose_context)                                                                                            \
+    X(simcuda_live)                                                                                                    \
+    X(simcuda_dump)                                                                                                    \
+    X(simcuda_kind_name)
+
+struct sides_calls {
+#define SIDES_MEMBER(name, version_) PFN_##name##_v##version_ name;
+    SIDES_CALLS(SIDES_MEMBER)
+#undef SIDES_MEMBER
+};
+struct sides_simulator {
+#define SIDES_MEMBER(name) __typeof__(&name) name;
+    SIDES_SIMULATOR(SIDES_MEMBER)
+#undef SIDES_MEMBER
+};
+extern struct sides_calls cu;
+extern struct sides_simulator sim;
+
+/* Loads the driver. 1 if it is the simulator. */
+int sides_load(const char *library);
+
+/* Starts counting calls; 1 if there were `count` since then, or nobody counts. */
+void sim_reset(void);
+int sim_counted(const char *name, unsigned long count);
 
 enum { SEGMENT = 64 << 10, SLOTS = 64, MOST_SIDES = 150 };
 

@@ -2,8 +2,9 @@
  * Copyright (c) 2026, the peerwin contributors.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Transfers on streams, between ranks that are made by hand in one process (sides.h). Every case is a process of its
- * own, because the simulated driver reads its environment once.
+ * Transfers on streams, between ranks that are made by hand in one process (sides.h); on the simulated driver, or on a
+ * real one, which leaves out what needs calls to fail. Every case is a process of its own, because the simulated driver
+ * reads its environment once, and a lost context stays lost.
  */
 #include "sides.h"
 
@@ -31,16 +32,16 @@ static void *locals[KINDS];
 
 static void make_locals(void) {
     CUdeviceptr device = 0;
-    CU(cuMemAlloc(&device, SEGMENT));
+    CU(cu.cuMemAlloc(&device, SEGMENT));
     locals[0] = any(device);
-    CU(cuMemAllocHost(&locals[1], SEGMENT));
+    CU(cu.cuMemAllocHost(&locals[1], SEGMENT));
     locals[2] = malloc(SEGMENT);
     CHECK(locals[2]);
 }
 
 static void free_locals(void) {
-    CU(cuMemFree((CUdeviceptr)(uintptr_t)locals[0]));
-    CU(cuMemFreeHost(locals[1]));
+    CU(cu.cuMemFree((CUdeviceptr)(uintptr_t)locals[0]));
+    CU(cu.cuMemFreeHost(locals[1]));
     free(locals[2]);
 }
 
@@ -188,19 +189,19 @@ static void boxes_of_the_driver_are_one_call(void) {
     sides_make(library, sides, 2, 2, 0);
     make_locals();
     set_scene(2);
-    simcuda_reset();
+    sim_reset();
     OK(peerwin_put_box(sides[0].win, 1, &to, locals[2], &to, sides[0].stream));
-    CHECK(simcuda_calls("cuMemcpy3DAsync") == 1 && simcuda_calls("cuMemcpyAsync") == 0);
+    CHECK(sim_counted("cuMemcpy3DAsync", 1) && sim_counted("cuMemcpyAsync", 0));
     pw_box_copy((char *)there, &to, (const char *)here, &to);
     check_scene(2);
-    simcuda_reset();
+    sim_reset();
     OK(peerwin_put_box(sides[0].win, 1, &from, locals[2], &from, sides[0].stream));
-    CHECK(simcuda_calls("cuMemcpy3DAsync") == 1 && simcuda_calls("cuMemcpyAsync") == 0);
+    CHECK(sim_counted("cuMemcpy3DAsync", 1) && sim_counted("cuMemcpyAsync", 0));
     pw_box_copy((char *)there, &from, (const char *)here, &from);
     check_scene(2);
-    simcuda_reset();
+    sim_reset();
     OK(peerwin_put_box(sides[0].win, 1, &to, locals[0], &from, sides[0].stream));
-    CHECK(simcuda_calls("cuLaunchKernel") == 1 && simcuda_calls("cuMemcpy3DAsync") == 0);
+    CHECK(sim_counted("cuLaunchKernel", 1) && sim_counted("cuMemcpy3DAsync", 0));
     free_locals();
     OK(peerwin_stream_sync(sides[0].ctx, sides[0].stream));
     sides_end(sides, 2, 2);
@@ -212,7 +213,7 @@ static void bad_arguments_give_the_stream_nothing(void) {
     sides_make(library, sides, 2, 2, 0);
     win = sides[0].win;
     win->peers[1].read_only = 1;
-    simcuda_reset();
+    sim_reset();
     CHECK(peerwin_put(win, 2, 0, &byte, 1, NULL) == PEERWIN_ERR_ARG);
     CHECK(peerwin_put(win, 0, SEGMENT, &byte, 1, NULL) == PEERWIN_ERR_RANGE);
     CHECK(peerwin_put(win, 0, 0, NULL, 1, NULL) == PEERWIN_ERR_ARG);
@@ -226,7 +227,7 @@ static void bad_arguments_give_the_stream_nothing(void) {
     OK(peerwin_put(win, MPI_PROC_NULL, 0, &byte, 1, NULL));
     OK(peerwin_put(win, 0, 0, NULL, 0, NULL));
     OK(peerwin_get(win, 1, SEGMENT, NULL, 0, NULL));
-    CHECK(simcuda_calls(NULL) == 0);
+    CHECK(sim_counted(NULL, 0));
     SAYS(peerwin_allreduce(sides[0].ctx, &byte, 1, PEERWIN_INT64, PEERWIN_SUM, NULL), PEERWIN_ERR_UNSUPPORTED,
          "MPI_Allreduce");
     sides_end(sides, 2, 2);
@@ -235,7 +236,7 @@ static void bad_arguments_give_the_stream_nothing(void) {
 /* ---- signals ---- */
 
 static int is_idle(CUstream stream) {
-    CUresult code = cuStreamQuery(stream);
+    CUresult code = cu.cuStreamQuery(stream);
     CHECK(code == CUDA_SUCCESS || code == CUDA_ERROR_NOT_READY);
     return code == CUDA_SUCCESS;
 }
@@ -306,9 +307,9 @@ static void waits_over_pcie_are_acquires(void) {
     sides_make(library, sides, 2, 2, 0);
     sides[1].ctx->peers[0].link = PEERWIN_LINK_PCIE;
     OK(peerwin_signal(sides[0].win, 1, 0, PEERWIN_SIGNAL_SET, 1, sides[0].stream));
-    simcuda_reset();
+    sim_reset();
     OK(peerwin_wait(sides[1].win, 0, 1, sides[1].stream));
-    CHECK(simcuda_calls("cuLaunchKernel") == 1);
+    CHECK(sim_counted("cuLaunchKernel", 1));
     OK(peerwin_stream_sync(sides[1].ctx, sides[1].stream));
     sides_end(sides, 2, 2);
 }
@@ -329,7 +330,7 @@ static void a_barrier_waits_for_everyone(void) {
         for (int rank = 0; rank < 3 && round % 4 == 0; rank++)
             OK(peerwin_stream_sync(sides[rank].ctx, sides[rank].stream));
         for (int rank = 0; rank < 3; rank++)
-            CU(cuStreamSynchronize(sides[rank].stream));
+            CU(cu.cuStreamSynchronize(sides[rank].stream));
     }
     sides_end(sides, 3, 3);
 }
@@ -340,7 +341,7 @@ static void barriers_on_two_streams_are_one_sequence(void) {
     const pw_arena_layout layout = pw_arena_layout_of(2);
     CUdeviceptr line = 0;
     sides_make(library, sides, 2, 2, 0);
-    CU(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+    CU(cu.cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
     line = (CUdeviceptr)(uintptr_t)pw_arena_line(any(sides[1].arena), &layout, 0);
     for (int round = 0; round < 6; round++) {
         CUstream first = round % 2 ? other : sides[0].stream;
@@ -351,23 +352,23 @@ static void barriers_on_two_streams_are_one_sequence(void) {
         settle();
         CHECK(peek_word(line) == before + 1 && !is_idle(first) && !is_idle(second));
         OK(peerwin_barrier(sides[1].ctx, sides[1].stream));
-        CU(cuStreamSynchronize(first));
+        CU(cu.cuStreamSynchronize(first));
         settle();
         CHECK(peek_word(line) == before + 2 && !is_idle(second));
         OK(peerwin_barrier(sides[1].ctx, sides[1].stream));
         OK(peerwin_stream_sync(sides[0].ctx, second));
         OK(peerwin_stream_sync(sides[1].ctx, sides[1].stream));
     }
-    CU(cuStreamDestroy(other));
+    CU(cu.cuStreamDestroy(other));
     sides_end(sides, 2, 2);
 }
 
 static void the_stream_of_the_last_barrier_may_be_gone(void) {
     CUstream old = NULL;
     sides_make(library, sides, 2, 2, 0);
-    CU(cuStreamCreate(&old, CU_STREAM_NON_BLOCKING));
+    CU(cu.cuStreamCreate(&old, CU_STREAM_NON_BLOCKING));
     OK(peerwin_barrier(sides[0].ctx, old));
-    CU(cuStreamDestroy(old));
+    CU(cu.cuStreamDestroy(old));
     OK(peerwin_barrier(sides[0].ctx, sides[0].stream));
     settle();
     CHECK(!is_idle(sides[0].stream));
@@ -382,9 +383,9 @@ static void the_stream_of_the_last_barrier_may_be_gone(void) {
 static void a_barrier_of_many_takes_several_calls(void) {
     const pw_arena_layout layout = pw_arena_layout_of(MOST_SIDES);
     sides_make(library, sides, MOST_SIDES, 1, 0);
-    simcuda_reset();
+    sim_reset();
     OK(peerwin_barrier(sides[0].ctx, sides[0].stream));
-    CHECK(simcuda_calls("cuStreamBatchMemOp") == 2);
+    CHECK(sim_counted("cuStreamBatchMemOp", 2));
     for (int rank = 1; rank < MOST_SIDES; rank++) {
         if (rank % 37 == 0 || rank == MOST_SIDES - 1)
             CHECK(!is_idle(sides[0].stream));
@@ -398,9 +399,9 @@ static void a_barrier_of_many_takes_several_calls(void) {
 
 static void a_failed_barrier_did_not_begin(void) {
     sides_make(library, sides, 2, 2, 0);
-    simcuda_fail("cuStreamBatchMemOp", 1, CUDA_ERROR_INVALID_VALUE, 0);
+    sim.simcuda_fail("cuStreamBatchMemOp", 1, CUDA_ERROR_INVALID_VALUE, 0);
     CHECK(peerwin_barrier(sides[0].ctx, sides[0].stream) == PEERWIN_ERR_CUDA);
-    simcuda_reset();
+    sim_reset();
     OK(peerwin_barrier(sides[0].ctx, sides[0].stream));
     OK(peerwin_barrier(sides[1].ctx, sides[1].stream));
     OK(peerwin_stream_sync(sides[0].ctx, sides[0].stream));
@@ -412,9 +413,9 @@ static void a_failed_barrier_did_not_begin(void) {
 
 static void half_a_barrier_breaks_the_context(void) {
     sides_make(library, sides, MOST_SIDES, 1, 0);
-    simcuda_fail("cuStreamBatchMemOp", 2, CUDA_ERROR_INVALID_VALUE, 0);
+    sim.simcuda_fail("cuStreamBatchMemOp", 2, CUDA_ERROR_INVALID_VALUE, 0);
     CHECK(peerwin_barrier(sides[0].ctx, sides[0].stream) == PEERWIN_ERR_CUDA);
-    simcuda_reset();
+    sim_reset();
     CHECK(peerwin_check(sides[0].ctx) == PEERWIN_ERR_ABORTED);
     sides_end(sides, MOST_SIDES, 1);
 }
@@ -426,15 +427,13 @@ static void streams_of_other_contexts_are_refused(void) {
     CUcontext now = NULL;
     CUstream foreign = NULL;
     char byte = 0;
-    CUdevice second = 0;
-    setenv("SIMCUDA_TOPOLOGY", "nvswitch:2", 1);
+    CUdevice device = 0;
     sides_make(library, sides, 2, 2, 0);
-    CU(cuCtxGetCurrent(&now));
-    CU(cuDeviceGet(&second, 1));
-    CU(cuDevicePrimaryCtxRetain(&other, second));
-    CU(cuCtxSetCurrent(other));
-    CU(cuStreamCreate(&foreign, CU_STREAM_NON_BLOCKING));
-    simcuda_reset();
+    CU(cu.cuCtxGetCurrent(&now));
+    CU(cu.cuDeviceGet(&device, 0));
+    CU(cu.cuCtxCreate(&other, 0, device));
+    CU(cu.cuStreamCreate(&foreign, CU_STREAM_NON_BLOCKING));
+    sim_reset();
     SAYS(peerwin_put(sides[0].win, 1, 0, &byte, 1, foreign), PEERWIN_ERR_ARG, "another CUDA context");
     CHECK(peerwin_get(sides[0].win, 1, 0, &byte, 1, foreign) == PEERWIN_ERR_ARG);
     CHECK(peerwin_signal(sides[0].win, 1, 0, PEERWIN_SIGNAL_SET, 1, foreign) == PEERWIN_ERR_ARG);
@@ -443,9 +442,9 @@ static void streams_of_other_contexts_are_refused(void) {
     CHECK(peerwin_barrier(sides[0].ctx, foreign) == PEERWIN_ERR_ARG);
     CHECK(peerwin_quiet(sides[0].ctx, foreign) == PEERWIN_ERR_ARG);
     CHECK(peerwin_stream_sync(sides[0].ctx, foreign) == PEERWIN_ERR_ARG);
-    CHECK(simcuda_calls("cuMemcpyAsync") == 0 && simcuda_calls("cuStreamQuery") == 0);
+    CHECK(sim_counted("cuMemcpyAsync", 0) && sim_counted("cuStreamQuery", 0));
     CUcontext still = NULL;
-    CU(cuCtxGetCurrent(&still));
+    CU(cu.cuCtxGetCurrent(&still));
     CHECK(still == other);
     /* The default streams are those of the library's context, whatever is current. */
     OK(peerwin_put(sides[0].win, 1, 0, &byte, 1, NULL));
@@ -453,17 +452,17 @@ static void streams_of_other_contexts_are_refused(void) {
     OK(peerwin_put(sides[0].win, 1, 0, &byte, 1, CU_STREAM_PER_THREAD));
     OK(peerwin_quiet(sides[0].ctx, NULL));
     OK(peerwin_stream_sync(sides[0].ctx, NULL));
-    CU(cuStreamDestroy(foreign));
-    CU(cuDevicePrimaryCtxRelease(second));
-    CU(cuCtxSetCurrent(now));
+    CU(cu.cuStreamDestroy(foreign));
+    CU(cu.cuCtxDestroy(other));
+    CU(cu.cuCtxSetCurrent(now));
     sides_end(sides, 2, 2);
 }
 
 static void captured(CUstream stream, CUgraphExec *exec_out) {
     CUgraph graph = NULL;
-    CU(cuStreamEndCapture(stream, &graph));
-    CU(cuGraphInstantiate(exec_out, graph, 0));
-    CU(cuGraphDestroy(graph));
+    CU(cu.cuStreamEndCapture(stream, &graph));
+    CU(cu.cuGraphInstantiateWithFlags(exec_out, graph, 0));
+    CU(cu.cuGraphDestroy(graph));
 }
 
 static void captures_survive_what_is_refused(void) {
@@ -474,7 +473,7 @@ static void captures_survive_what_is_refused(void) {
     make_locals();
     set_scene(2);
     stream = sides[0].stream;
-    CU(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    CU(cu.cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
     OK(peerwin_put(sides[0].win, 1, 8, locals[0], 100, stream));
     SAYS(peerwin_barrier(sides[0].ctx, stream), PEERWIN_ERR_STATE, "capturing");
     SAYS(peerwin_stream_sync(sides[0].ctx, stream), PEERWIN_ERR_STATE, "capturing");
@@ -486,13 +485,13 @@ static void captures_survive_what_is_refused(void) {
     OK(peerwin_signal_read(sides[0].win, 5, &got)); /* has a stream of its own */
     captured(stream, &exec);
     for (int i = 0; i < 3; i++)
-        CU(cuGraphLaunch(exec, stream));
+        CU(cu.cuGraphLaunch(exec, stream));
     OK(peerwin_stream_sync(sides[0].ctx, stream));
     OK(peerwin_signal_read(sides[1].win, 5, &got));
     CHECK(got == 3);
     OK(peerwin_signal_read(sides[0].win, 6, &got));
     CHECK(got == 0);
-    CU(cuGraphExecDestroy(exec));
+    CU(cu.cuGraphExecDestroy(exec));
     free_locals();
     sides_end(sides, 2, 2);
 }
@@ -502,16 +501,16 @@ static void the_legacy_stream_is_refused_while_another_captures(void) {
     CUgraphExec exec = NULL;
     CUstream blocking = NULL;
     sides_make(library, sides, 2, 2, 0);
-    CU(cuStreamCreate(&blocking, CU_STREAM_DEFAULT));
-    CU(cuStreamBeginCapture(blocking, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    CU(cu.cuStreamCreate(&blocking, CU_STREAM_DEFAULT));
+    CU(cu.cuStreamBeginCapture(blocking, CU_STREAM_CAPTURE_MODE_GLOBAL));
     SAYS(peerwin_put(sides[0].win, 1, 0, &byte, 1, NULL), PEERWIN_ERR_STATE, "legacy default stream");
     CHECK(peerwin_barrier(sides[0].ctx, CU_STREAM_LEGACY) == PEERWIN_ERR_STATE);
     CHECK(peerwin_stream_sync(sides[0].ctx, NULL) == PEERWIN_ERR_STATE);
     OK(peerwin_put(sides[0].win, 1, 0, &byte, 1, sides[0].stream));
     OK(peerwin_stream_sync(sides[0].ctx, sides[0].stream));
     captured(blocking, &exec);
-    CU(cuGraphExecDestroy(exec));
-    CU(cuStreamDestroy(blocking));
+    CU(cu.cuGraphExecDestroy(exec));
+    CU(cu.cuStreamDestroy(blocking));
     sides_end(sides, 2, 2);
 }
 
@@ -544,22 +543,22 @@ static void get_stuck(CUstream other) {
 }
 
 static void check_released(CUstream other, int64_t since) {
-    CU(cuStreamSynchronize(sides[1].stream));
-    CU(cuStreamSynchronize(other));
+    CU(cu.cuStreamSynchronize(sides[1].stream));
+    CU(cu.cuStreamSynchronize(other));
     CHECK(pw_now() - since < 1000 * PW_MS);
 }
 
 static void an_abort_frees_a_program_inside_the_driver(void) {
     CUstream other = NULL;
     sides_make(library, sides, 2, 2, 1);
-    CU(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+    CU(cu.cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
     get_stuck(other);
     int64_t since = pw_now();
     OK(peerwin_abort(sides[0].ctx));
     check_released(other, since);
     CHECK(peerwin_stream_sync(sides[1].ctx, sides[1].stream) == PEERWIN_ERR_ABORTED);
     CHECK(peerwin_check(sides[0].ctx) == PEERWIN_ERR_ABORTED);
-    CU(cuStreamDestroy(other));
+    CU(cu.cuStreamDestroy(other));
     sides_end(sides, 2, 2);
 }
 
@@ -574,27 +573,27 @@ static void without_watchdog_the_library_frees_its_own_waits(void) {
     CUstream other = NULL;
     pthread_t thread;
     sides_make(library, sides, 2, 2, 0);
-    CU(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+    CU(cu.cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
     get_stuck(other);
     int64_t since = pw_now();
     CHECK(pthread_create(&thread, NULL, abort_soon, sides[0].ctx) == 0);
     CHECK(peerwin_stream_sync(sides[1].ctx, sides[1].stream) == PEERWIN_ERR_ABORTED);
     check_released(other, since);
     CHECK(pthread_join(thread, NULL) == 0);
-    CU(cuStreamDestroy(other));
+    CU(cu.cuStreamDestroy(other));
     sides_end(sides, 2, 2);
 }
 
 static void the_end_of_a_broken_context_frees_streams(void) {
     CUstream other = NULL;
     sides_make(library, sides, 2, 2, 0);
-    CU(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+    CU(cu.cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
     get_stuck(other);
     int64_t since = pw_now();
     OK(peerwin_abort(sides[1].ctx));
     pw_watchdog_stop(sides[1].ctx);
     check_released(other, since);
-    CU(cuStreamDestroy(other));
+    CU(cu.cuStreamDestroy(other));
     sides_end(sides, 2, 2);
 }
 
@@ -623,13 +622,13 @@ static void a_death_frees_a_program_inside_the_driver(void) {
     sides_make(library, sides, 2, 2, 1);
     watch_sleeper();
     restart_watchdog();
-    CU(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+    CU(cu.cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
     get_stuck(other);
     int64_t since = pw_now();
     kill_sleeper();
     check_released(other, since);
     SAYS(peerwin_stream_sync(sides[1].ctx, sides[1].stream), PEERWIN_ERR_PEER_LOST, "peer 0");
-    CU(cuStreamDestroy(other));
+    CU(cu.cuStreamDestroy(other));
     sides_end(sides, 2, 2);
 }
 
@@ -651,7 +650,7 @@ static void whoever_said_goodbye_is_not_lost(void) {
 static void a_lost_device_context_breaks_the_context_everywhere(void) {
     char byte = 0;
     sides_make(library, sides, 2, 2, 1);
-    CHECK(simcuda_lose_context(CUDA_ERROR_ILLEGAL_ADDRESS) == 0);
+    CHECK(sim.simcuda_lose_context(CUDA_ERROR_ILLEGAL_ADDRESS) == 0);
     SAYS(peerwin_put(sides[0].win, 1, 0, &byte, 1, sides[0].stream), PEERWIN_ERR_CONTEXT_LOST, "ILLEGAL_ADDRESS");
     CHECK(peerwin_check(sides[0].ctx) == PEERWIN_ERR_CONTEXT_LOST);
     SAYS(peerwin_check(sides[1].ctx), PEERWIN_ERR_CONTEXT_LOST, "peer 0");
@@ -662,9 +661,12 @@ static void a_lost_device_context_breaks_the_context_everywhere(void) {
 static const struct {
     const char *name;
     void (*run)(void);
+    int simulated; /* cannot be had of a real driver */
 } cases[] = {
 #define CASE(name)                                                                                                     \
-    { #name, name }
+    { #name, name, 0 }
+#define SIMULATED(name)                                                                                                \
+    { #name, name, 1 }
     CASE(contiguous_bytes_arrive_at_any_alignment),
     CASE(the_kernel_copies_what_the_engine_does),
     CASE(boxes_arrive_whatever_their_strides),
@@ -678,8 +680,8 @@ static const struct {
     CASE(barriers_on_two_streams_are_one_sequence),
     CASE(the_stream_of_the_last_barrier_may_be_gone),
     CASE(a_barrier_of_many_takes_several_calls),
-    CASE(a_failed_barrier_did_not_begin),
-    CASE(half_a_barrier_breaks_the_context),
+    SIMULATED(a_failed_barrier_did_not_begin),
+    SIMULATED(half_a_barrier_breaks_the_context),
     CASE(streams_of_other_contexts_are_refused),
     CASE(captures_survive_what_is_refused),
     CASE(the_legacy_stream_is_refused_while_another_captures),
@@ -689,7 +691,7 @@ static const struct {
     CASE(the_end_of_a_broken_context_frees_streams),
     CASE(a_death_frees_a_program_inside_the_driver),
     CASE(whoever_said_goodbye_is_not_lost),
-    CASE(a_lost_device_context_breaks_the_context_everywhere),
+    SIMULATED(a_lost_device_context_breaks_the_context_everywhere),
 };
 
 static pid_t start_sleeper(void) {
@@ -710,7 +712,8 @@ static int run_in_child(size_t i) {
     if (child == 0) {
         alarm(60);
         sleeper = start_sleeper();
-        cases[i].run();
+        if (sides_load(library) || !cases[i].simulated)
+            cases[i].run();
         (void)kill(sleeper, SIGKILL);
         _exit(0);
     }
