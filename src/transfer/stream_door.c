@@ -43,8 +43,14 @@ static peerwin_status check_default(const peerwin_ctx *ctx, peerwin_stream strea
     return pw_stream_is_capturing(ctx, stream, site, &capturing);
 }
 
+static peerwin_status tell_loss(peerwin_ctx *ctx, peerwin_status status) {
+    if (__builtin_expect(status == PEERWIN_ERR_CONTEXT_LOST, 0))
+        pw_ctx_break(ctx, pw_cause_make(PEERWIN_ERR_CONTEXT_LOST, ctx->rank));
+    return status;
+}
+
 peerwin_status pw_stream_enter(peerwin_ctx *ctx, peerwin_stream stream, const pw_site *site) {
-    peerwin_status status = pw_gpu_enter(ctx->gpu, site);
+    peerwin_status status = tell_loss(ctx, pw_gpu_enter(ctx->gpu, site));
     if (status != PEERWIN_OK)
         return status;
     status = is_default(stream) ? check_default(ctx, stream, site) : check_own(ctx, stream, site);
@@ -52,10 +58,8 @@ peerwin_status pw_stream_enter(peerwin_ctx *ctx, peerwin_stream stream, const pw
 }
 
 peerwin_status pw_stream_leave(peerwin_ctx *ctx, peerwin_status status) {
-    if (status == PEERWIN_ERR_CONTEXT_LOST)
-        pw_ctx_break(ctx, pw_cause_make(PEERWIN_ERR_CONTEXT_LOST, ctx->rank));
     pw_gpu_leave(ctx->gpu);
-    return status;
+    return tell_loss(ctx, status);
 }
 
 peerwin_status pw_stream_is_capturing(const peerwin_ctx *ctx, peerwin_stream stream, const pw_site *site,

@@ -658,6 +658,81 @@ static void a_lost_device_context_breaks_the_context_everywhere(void) {
     sides_end(sides, 2, 2);
 }
 
+/* ---- calls that fail ---- */
+
+enum { OPERATIONS = 10 };
+
+/* Every call on a stream once, of ranks 0 and 1 so that nothing waits in vain. */
+static peerwin_status operation(int which) {
+    static uint64_t value;
+    const peerwin_box flat = {.offset = 0, .count = {8, 2, 1}, .stride = {8}};
+    const peerwin_box box = {.offset = 0, .count = {8, 2, 2}, .stride = {40, 200}};
+    peerwin_win *win = sides[0].win;
+    CUstream stream = sides[0].stream;
+    switch (which) {
+    case 0:
+        return peerwin_put(win, 1, 0, locals[0], 100, stream);
+    case 1:
+        return peerwin_get(win, 1, 0, locals[2], 100, stream);
+    case 2:
+        return peerwin_put_box(win, 1, &box, locals[2], &box, stream);
+    case 3:
+        return peerwin_get_box(win, 1, &flat, locals[0], &flat, stream);
+    case 4:
+        return peerwin_put_signal(win, 0, 0, locals[0], 8, 1, PEERWIN_SIGNAL_ADD, 5, stream);
+    case 5:
+        return peerwin_consume(win, 1, 5, stream);
+    case 6:
+        return peerwin_wait(win, 1, 0, stream);
+    case 7:
+        return peerwin_signal_read(win, 1, &value);
+    case 8:
+        return peerwin_stream_sync(sides[0].ctx, stream);
+    default:
+        return peerwin_barrier(sides[0].ctx, stream);
+    }
+}
+
+/* Lets the n-th driver call fail; 0 if there are not so many. */
+static int injected(int which, unsigned long n, int code) {
+    sim.simcuda_reset();
+    sim.simcuda_fail(NULL, n, code, 0);
+    peerwin_status status = operation(which);
+    int happened = sim.simcuda_injected();
+    sim.simcuda_reset();
+    CHECK(sides[0].ctx->gpu->depth == 0);
+    CHECK(happened || status == PEERWIN_OK);
+    if (status != PEERWIN_OK) {
+        OK(peerwin_check(sides[0].ctx));
+        OK(operation(which)); /* again, and it works */
+    }
+    if (which == OPERATIONS - 1)
+        OK(peerwin_barrier(sides[1].ctx, sides[1].stream));
+    return happened;
+}
+
+static void every_driver_call_may_fail(void) {
+    static const int codes[] = {CUDA_ERROR_OUT_OF_MEMORY, CUDA_ERROR_UNKNOWN};
+    CUcontext current = NULL;
+    int count = 0;
+    sides_make(library, sides, 2, 2, 0);
+    make_locals();
+    set_scene(0);
+    sim.simcuda_only_this_thread(1);
+    for (int which = 0; which < OPERATIONS; which++)
+        for (int code = 0; code < 2; code++)
+            for (unsigned long n = 1; injected(which, n, codes[code]); n++)
+                count++;
+    printf("%d calls failed\n", count);
+    CHECK(count > 100);
+    CU(cu.cuCtxGetCurrent(&current));
+    CHECK(current == sides[0].ctx->gpu->context);
+    OK(peerwin_stream_sync(sides[0].ctx, sides[0].stream));
+    OK(peerwin_stream_sync(sides[1].ctx, sides[1].stream));
+    free_locals();
+    sides_end(sides, 2, 2);
+}
+
 static const struct {
     const char *name;
     void (*run)(void);
@@ -682,6 +757,7 @@ static const struct {
     CASE(a_barrier_of_many_takes_several_calls),
     SIMULATED(a_failed_barrier_did_not_begin),
     SIMULATED(half_a_barrier_breaks_the_context),
+    SIMULATED(every_driver_call_may_fail),
     CASE(streams_of_other_contexts_are_refused),
     CASE(captures_survive_what_is_refused),
     CASE(the_legacy_stream_is_refused_while_another_captures),
@@ -714,6 +790,7 @@ static int run_in_child(size_t i) {
         sleeper = start_sleeper();
         if (sides_load(library) || !cases[i].simulated)
             cases[i].run();
+        fflush(stdout);
         (void)kill(sleeper, SIGKILL);
         _exit(0);
     }
