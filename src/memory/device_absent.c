@@ -101,6 +101,11 @@ peerwin_status pw_gpu_zero(pw_gpu *gpu, void *at, size_t bytes, const pw_site *s
     return absent(site);
 }
 
+peerwin_status pw_gpu_quiesce(pw_gpu *gpu, const pw_site *site) {
+    (void)gpu;
+    return absent(site);
+}
+
 peerwin_status pw_gpu_store(pw_gpu *gpu, void *at, uint64_t value, const pw_site *site) {
     (void)gpu;
     (void)at;

@@ -92,12 +92,19 @@
     X(cuMemPoolImportPointer, 11020)                                                                                   \
     X(cuMemHostRegister, 6050)                                                                                         \
     X(cuMemHostUnregister, 4000)                                                                                       \
-    X(cuMemHostGetDevicePointer, 3020)
+    X(cuMemHostGetDevicePointer, 3020)                                                                                 \
+    X(cuCtxSynchronize, 2000)                                                                                          \
+    X(cuEventCreate, 2000)                                                                                             \
+    X(cuEventQuery, 2000)                                                                                              \
+    X(cuEventDestroy, 4000)
 
 /* Calls that drivers or headers of 12.0 lack: X(name, version, type), NULL where the driver has none. */
-#define PW_DRIVER_OPTIONAL_CALLS(X) X(cuFuncLoad, 12040, pw_func_load)
+#define PW_DRIVER_OPTIONAL_CALLS(X)                                                                                    \
+    X(cuFuncLoad, 12040, pw_func_load)                                                                                 \
+    X(cuCtxRecordEvent, 12050, pw_ctx_record_event)
 
 typedef CUresult(CUDAAPI *pw_func_load)(CUfunction function);
+typedef CUresult(CUDAAPI *pw_ctx_record_event)(CUcontext context, CUevent event);
 
 struct pw_driver {
     int version;

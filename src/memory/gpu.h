@@ -54,6 +54,12 @@ PEERWIN_MUST_USE peerwin_status pw_gpu_read(pw_gpu *gpu, void *host, const void 
                                             const pw_site *site);
 PEERWIN_MUST_USE peerwin_status pw_gpu_zero(pw_gpu *gpu, void *at, size_t bytes, const pw_site *site);
 
+/*
+ * Waits until everything that was given to the context so far, by anybody, is done. The context is current. STATE while
+ * a stream captures; TIMEOUT.
+ */
+PEERWIN_MUST_USE peerwin_status pw_gpu_quiesce(pw_gpu *gpu, const pw_site *site);
+
 /* Stores one word by a kernel; in memory when it returns. */
 PEERWIN_MUST_USE peerwin_status pw_gpu_store(pw_gpu *gpu, void *at, uint64_t value, const pw_site *site);
 

@@ -18,7 +18,7 @@ static int settle_acquire(const peerwin_ctx *ctx) {
     int over_pcie = 0;
     for (int rank = 0; rank < ctx->size; rank++)
         over_pcie |= ctx->peers[rank].link == PEERWIN_LINK_PCIE;
-    if (!over_pcie || ctx->memory->kind == PEERWIN_HANDLE_HOST)
+    if (!over_pcie || ctx->memory_of_arenas->kind == PEERWIN_HANDLE_HOST)
         return ACQUIRE_BY_WAIT;
     return pw_gpu_about(ctx->gpu)->flush_remote ? ACQUIRE_BY_FLUSH : ACQUIRE_BY_KERNEL;
 }
@@ -42,7 +42,7 @@ peerwin_status pw_stream_check_signal(const peerwin_win *win, int rank, peerwin_
     const peerwin_ctx *ctx = win->ctx;
     if (op == PEERWIN_SIGNAL_SET)
         return PEERWIN_OK;
-    if (ctx->memory->kind == PEERWIN_HANDLE_HOST)
+    if (ctx->memory_of_arenas->kind == PEERWIN_HANDLE_HOST)
         return pw_fail(PEERWIN_ERR_UNSUPPORTED, site,
                        "signals of this context are in host memory, the only kind that it may use, and devices have no "
                        "atomics there: use SET, or allow other kinds (PEERWIN_HANDLES)");

@@ -16,12 +16,10 @@ peerwin_status pw_assembly_create(pw_assembly *assembly, int size, const pw_site
     size_t count = (size_t)size;
     *assembly = (pw_assembly){
         .records = calloc(count, sizeof *assembly->records),
-        .wanted = calloc(count, sizeof *assembly->wanted),
         .listed = calloc(count, sizeof *assembly->listed),
-        .mapped = calloc(count, sizeof *assembly->mapped),
-        .mappings = calloc(count, sizeof *assembly->mappings),
+        .peers = calloc(count, sizeof *assembly->peers),
     };
-    if (assembly->records && assembly->wanted && assembly->listed && assembly->mapped && assembly->mappings)
+    if (assembly->records && assembly->listed && assembly->peers)
         return PEERWIN_OK;
     pw_assembly_destroy(assembly);
     return pw_fail_errno(site, ENOMEM, "calloc");
@@ -29,10 +27,8 @@ peerwin_status pw_assembly_create(pw_assembly *assembly, int size, const pw_site
 
 void pw_assembly_destroy(pw_assembly *assembly) {
     free(assembly->records);
-    free(assembly->wanted);
     free(assembly->listed);
-    free(assembly->mapped);
-    free(assembly->mappings);
+    free(assembly->peers);
     *assembly = (pw_assembly){0};
 }
 
@@ -52,6 +48,7 @@ static peerwin_status fits(const pw_announce *zero, const pw_announce *other, in
         {"the window's generation", zero->generation, other->generation},
         {"config.handles", zero->handles, other->handles},
         {"config.read_only", zero->read_only, other->read_only},
+        {"attached memory (0 or 1)", zero->attached, other->attached},
         {"config.num_signals", zero->num_signals, other->num_signals},
         {"config.reserve_bytes", zero->reserve_bytes, other->reserve_bytes},
         {"the place of the signals", zero->pad_offset, other->pad_offset},
@@ -115,16 +112,31 @@ static peerwin_status gather_neighbors(peerwin_ctx *ctx, pw_assembly *assembly, 
     return status;
 }
 
+/* The kind of a peer's memory in this process, or NULL if this space has none such. */
+static const pw_memory_ops *ops_of(const peerwin_ctx *ctx, const pw_announce *record) {
+    if (ctx->gpu)
+        return pw_memory_on_gpu((peerwin_handle)record->kind);
+    return record->kind == PEERWIN_HANDLE_HOST ? &pw_memory_host : NULL;
+}
+
+/* Verification writes into what is mapped: it must have the room for that. */
+static int has_room(const peerwin_ctx *ctx, const pw_announce *record) {
+    return record->attached || record->mapped >= pw_verify_room(record->bytes, ctx->size);
+}
+
 static peerwin_status decode(peerwin_ctx *ctx, const uint8_t *all, pw_assembly *assembly, const pw_site *site) {
     for (int rank = 0; rank < ctx->size; rank++) {
         pw_site there = *site;
         there.peer = rank;
         pw_announce *record = &assembly->records[rank];
-        /* Verification writes into what is mapped: it must have the room for that. */
-        if (pw_announce_decode(all + (size_t)rank * PW_ANNOUNCE_BYTES, record) != 0 ||
-            record->mapped < pw_verify_room(record->bytes, ctx->size))
+        int valid = pw_announce_decode(all + (size_t)rank * PW_ANNOUNCE_BYTES, record) == 0;
+        const pw_memory_ops *ops = valid ? ops_of(ctx, record) : NULL;
+        if (!ops || !has_room(ctx, record))
             return pw_fail(PEERWIN_ERR_INTERNAL, &there, "the record received is not a valid announcement");
-        assembly->mapped[rank] = record->mapped;
+        assembly->peers[rank] = (pw_exchange_peer){.ops = ops,
+                                                   .mapped = record->mapped,
+                                                   .num_pieces = (int)record->num_pieces,
+                                                   .memory_id = record->memory_id};
     }
     return pw_announce_accept(assembly->records, ctx->size, site);
 }
@@ -143,6 +155,6 @@ peerwin_status pw_announce_run(peerwin_ctx *ctx, const pw_announce *mine, const 
     if (status == PEERWIN_OK)
         status = gather_neighbors(ctx, assembly, site);
     for (int rank = 0; rank < ctx->size; rank++)
-        assembly->wanted[rank] = assembly->listed[rank] && ctx->peers[rank].path == PEERWIN_PATH_DIRECT;
+        assembly->peers[rank].wanted = assembly->listed[rank] && ctx->peers[rank].path == PEERWIN_PATH_DIRECT;
     return status;
 }

@@ -7,15 +7,14 @@
 #ifndef PW_WINDOW_ANNOUNCE_H
 #define PW_WINDOW_ANNOUNCE_H
 
+#include "window/exchange.h"
 #include "window/window.h"
 
 /* What all ranks know of a window in the making. */
 typedef struct {
-    pw_announce *records;  /* per rank */
-    unsigned char *wanted; /* per rank: a neighbour that I reach directly */
-    unsigned char *listed; /* per rank: a neighbour */
-    uint64_t *mapped;      /* per rank: bytes to map */
-    pw_mapping *mappings;  /* per rank */
+    pw_announce *records;    /* per rank */
+    unsigned char *listed;   /* per rank: a neighbour */
+    pw_exchange_peer *peers; /* per rank; wanted: a neighbour that I reach directly */
 } pw_assembly;
 
 PEERWIN_MUST_USE peerwin_status pw_assembly_create(pw_assembly *assembly, int size, const pw_site *site);

@@ -56,23 +56,6 @@ static peerwin_status check_config(const peerwin_config *config, const pw_site *
     return PEERWIN_OK;
 }
 
-/* What this version cannot do yet, each with a sentence. */
-static peerwin_status check_supported(const peerwin_config *config, const pw_site *site) {
-    if (config->space == PEERWIN_SPACE_CUDA)
-        return pw_fail(PEERWIN_ERR_UNSUPPORTED, site,
-                       "this version has windows in host memory only: use PEERWIN_SPACE_HOST");
-    if (config->handles != 0 && !(config->handles & PEERWIN_HANDLE_HOST))
-        return pw_fail(PEERWIN_ERR_UNSUPPORTED, site,
-                       "host space needs PEERWIN_HANDLE_HOST, which handles (0x%x) leaves out", config->handles);
-    if (config->barrier != PEERWIN_BARRIER_AUTO)
-        return pw_fail(PEERWIN_ERR_UNSUPPORTED, site,
-                       "kinds of barrier are for CUDA streams: leave it at AUTO in host space");
-    if (config->num_devices != 0)
-        return pw_fail(PEERWIN_ERR_UNSUPPORTED, site,
-                       "further devices need CUDA space, which this version does not have");
-    return PEERWIN_OK;
-}
-
 static void apply_environment(const pw_env *env, peerwin_config *config) {
     if (env->set & PW_ENV_SPACE)
         config->space = env->space;
@@ -104,7 +87,6 @@ peerwin_status pw_settings_read(const peerwin_config *config, const pw_site *sit
     if (status == PEERWIN_OK) {
         pw_log_set_level(env.log);
         apply_environment(&env, &merged);
-        status = check_supported(&merged, site);
     }
     if (status != PEERWIN_OK)
         peerwin_config_init(&merged);
@@ -116,7 +98,11 @@ peerwin_status pw_settings_read(const peerwin_config *config, const pw_site *sit
                     .timeout_ms = merged.timeout_ms == 0 ? DEFAULT_TIMEOUT_MS : merged.timeout_ms,
                     .flags = merged.flags,
                     .node_ranks = (uint32_t)env.node_ranks},
+        .device = merged.device,
+        .devices = merged.devices,
+        .num_devices = merged.num_devices,
     };
+    memcpy(settings_out->cuda_library, env.cuda_library, sizeof env.cuda_library);
     memcpy(settings_out->socket_dir, env.socket_dir, sizeof env.socket_dir);
     return status;
 }

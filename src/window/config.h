@@ -14,6 +14,11 @@
 typedef struct {
     pw_options options;
     char socket_dir[PW_ENV_PATH];
+    /* Of this rank alone. */
+    int device; /* PEERWIN_DEVICE_... */
+    const int *devices;
+    int num_devices;
+    char cuda_library[PW_ENV_LIBRARY];
 } pw_settings;
 
 /*

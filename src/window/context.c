@@ -95,6 +95,15 @@ peerwin_status pw_ctx_gather(peerwin_ctx *ctx, const void *mine, size_t bytes, v
     return judge(ctx, pw_agree_gather(&ctx->agree, mine, bytes, all_out, site));
 }
 
+void pw_ctx_meet(peerwin_ctx *ctx, const pw_site *site) {
+    char text[PW_ERROR_TEXT];
+    if (ctx->agree.lost)
+        return;
+    memcpy(text, peerwin_last_error(), sizeof text);
+    peerwin_status status = pw_ctx_agree(ctx, PEERWIN_OK, site);
+    (void)pw_error_adopt(status, text);
+}
+
 peerwin_status pw_ctx_not_started(peerwin_ctx *ctx, int code, const char *what, const pw_site *site) {
     ctx->agree.lost = 1;
     return judge(ctx, pw_fail_mpi(site, code, what));
@@ -168,8 +177,8 @@ peerwin_status peerwin_peer_query(const peerwin_ctx *ctx, int rank, peerwin_peer
                          .path = known->path,
                          .link = known->link,
                          .node = known->node,
-                         .native_atomics = known->path != PEERWIN_PATH_NONE,
-                         .device = "",
+                         .native_atomics = known->native_atomics,
+                         .device = known->device,
                          .reason = known->reason};
     memcpy(peer_out, &peer, size < sizeof peer ? size : sizeof peer);
     return PEERWIN_OK;

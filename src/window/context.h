@@ -16,6 +16,7 @@
 #include "base/gate.h"
 #include "memory/gpu.h"
 #include "window/channel.h"
+#include "window/imports.h"
 #include "window/pad.h"
 
 #include <stdatomic.h>
@@ -32,9 +33,9 @@ typedef struct {
     int node;
     int socket; /* descriptor channel, -1 if there is none */
     char *pad;  /* its pad in this process, NULL if it is not reachable */
-    pw_mapping pad_mapping;
+    pw_import *pad_import;
     char *arena; /* CUDA space: its device pad as this process's streams see it, NULL if it is not reachable */
-    pw_mapping arena_mapping;
+    pw_import *arena_import;
     int native_atomics;
     char device[PW_DEVICE_UUID];
     char reason[PW_REASON_BYTES];
@@ -45,6 +46,13 @@ typedef struct {
     int polls;
     int yields;
 } pw_patience;
+
+/* A note on its way by MPI. */
+typedef struct {
+    int open;
+    MPI_Request request;
+    uint8_t bytes[PW_NOTE_BYTES];
+} pw_post;
 
 /* A barrier or all-reduce that timed out is resumed by the next call. */
 typedef struct {
@@ -79,20 +87,28 @@ struct peerwin_ctx {
     int keyval;  /* attribute on MPI_COMM_SELF that tells when MPI ends */
     int closing; /* the attribute is being removed by finalize: no accident */
 
-    pw_hello *hellos; /* per rank, without the nonces once connected */
-    pw_peer *peers;   /* per rank */
+    pw_hello *hellos;        /* per rank, without the nonces once connected */
+    pw_card *cards;          /* per rank, once devices were asked for */
+    pw_peer *peers;          /* per rank */
+    unsigned char *channels; /* size * size, symmetric: pairs with a descriptor channel */
+    unsigned char *direct;   /* the same: pairs with a direct path */
     pw_pad_layout layout;
     pw_segment pad_segment;
 
     /* CUDA space; gpu is NULL in host space. */
     pw_gpu *gpu;
-    const pw_memory_ops *memory; /* the kind of what windows allocate: agreed */
+    const pw_memory_ops *memory;           /* the kind of what windows allocate: agreed; NULL if none may be used */
+    const pw_memory_ops *memory_of_arenas; /* the kind that connects the ranks */
     pw_arena_layout arena_layout;
     pw_segment arena_segment;
     uint64_t stream_epoch;  /* of the last barrier on a stream */
     uint64_t stream_series; /* number of the stream that it was on */
     int stream_acquire;     /* what makes a stream's wait an acquire, 0 = not settled yet; see stream_signal.c */
     pw_watchdog *watchdog;  /* releases streams when the context breaks; see watchdog.h */
+
+    pw_import *imports; /* list: what of the peers is mapped here */
+    pw_post posts[2];   /* answers, handles */
+    uint8_t post_in[PW_NOTE_BYTES];
 
     peerwin_win *windows; /* list in order of their signals in the pad */
     uint32_t next_window;
@@ -155,6 +171,9 @@ PEERWIN_MUST_USE peerwin_status pw_ctx_agree_enter(peerwin_ctx *ctx, pw_call cal
                                                    peerwin_status local, const pw_site *site);
 PEERWIN_MUST_USE peerwin_status pw_ctx_gather(peerwin_ctx *ctx, const void *mine, size_t bytes, void **all_out,
                                               const pw_site *site);
+
+/* All ranks meet, on the way out of a failure; not if they no longer can. The last error stays. */
+void pw_ctx_meet(peerwin_ctx *ctx, const pw_site *site);
 
 /* A collective did not start here, so this rank has lost step with the others: breaks the context. */
 PEERWIN_MUST_USE peerwin_status pw_ctx_not_started(peerwin_ctx *ctx, int code, const char *what, const pw_site *site);

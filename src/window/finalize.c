@@ -11,6 +11,8 @@
 
 #include "base/fd.h"
 #include "base/log.h"
+#include "window/space.h"
+#include "window/watchdog.h"
 #include "window/window.h"
 
 #include <sched.h>
@@ -103,18 +105,35 @@ static void release_peers(peerwin_ctx *ctx) {
     for (int rank = 0; ctx->peers && rank < ctx->size; rank++) {
         pw_peer *peer = &ctx->peers[rank];
         pw_close(&peer->socket);
-        if (peer->pad_mapping.ops)
-            (void)peer->pad_mapping.ops->unmap(&peer->pad_mapping);
+        (void)pw_import_release(&ctx->imports, peer->pad_import);
     }
     if (ctx->pad_segment.ops)
         (void)ctx->pad_segment.ops->release(&ctx->pad_segment);
 }
 
+/* Unmaps what is left of the arenas, and gives up the device. */
+static void release_device(peerwin_ctx *ctx) {
+    for (int rank = 0; ctx->peers && rank < ctx->size; rank++) {
+        (void)pw_import_release(&ctx->imports, ctx->peers[rank].arena_import);
+        ctx->peers[rank].arena_import = NULL;
+    }
+    if (ctx->arena_segment.ops)
+        (void)ctx->arena_segment.ops->release(&ctx->arena_segment);
+}
+
 void pw_ctx_release(peerwin_ctx *ctx) {
     int finalized = 0;
     MPI_Finalized(&finalized);
+    pw_watchdog_stop(ctx);
+    int entered = pw_space_enter_to_release(ctx, PW_SITE("peerwin_finalize", NULL, ctx->rank, PW_NONE));
     while (ctx->windows)
-        pw_win_release(ctx->windows);
+        (void)pw_win_release(ctx->windows);
+    if (ctx->gpu)
+        release_device(ctx);
+    if (entered)
+        pw_space_leave(ctx);
+    pw_gpu_close(ctx->gpu);
+    ctx->gpu = NULL;
     if (!finalized)
         release_mpi(ctx);
     if (ctx->series_request == MPI_REQUEST_NULL) /* else MPI still owns the block */
@@ -122,6 +141,9 @@ void pw_ctx_release(peerwin_ctx *ctx) {
     release_peers(ctx);
     free(ctx->peers);
     free(ctx->hellos);
+    free(ctx->cards);
+    free(ctx->channels);
+    free(ctx->direct);
     pw_ctx_delete(ctx);
 }
 
@@ -137,8 +159,16 @@ static peerwin_status close_together(peerwin_ctx *ctx, const pw_site *site) {
     if (status != PEERWIN_OK)
         return status;
     report_forgotten(ctx);
+    int entered = pw_space_enter_to_release(ctx, site);
     for (peerwin_win *win = ctx->windows; win; win = win->next)
-        pw_win_unmap_peers(win);
+        (void)pw_win_unmap_peers(win);
+    for (int rank = 0; ctx->gpu && rank < ctx->size; rank++) {
+        (void)pw_import_release(&ctx->imports, ctx->peers[rank].arena_import);
+        ctx->peers[rank].arena_import = NULL;
+        ctx->peers[rank].arena = rank == ctx->rank ? ctx->peers[rank].arena : NULL;
+    }
+    if (entered)
+        pw_space_leave(ctx);
     return pw_ctx_agree(ctx, PEERWIN_OK, site);
 }
 

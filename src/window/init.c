@@ -14,7 +14,9 @@
 #include "window/config.h"
 #include "window/exchange.h"
 #include "window/lifetime.h"
+#include "window/space.h"
 #include "window/topology.h"
+#include "window/watchdog.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -130,6 +132,8 @@ static void settle(peerwin_ctx *ctx, const pw_settings *settings) {
     ctx->alive = 1;
     ctx->pid = getpid();
     ctx->space = PEERWIN_SPACE_HOST;
+    ctx->arena_layout = pw_arena_layout_of(ctx->size);
+    ctx->arena_segment.fd = -1;
     MPI_Query_thread(&ctx->mpi_threads);
     ctx->flags = settings->options.flags;
     ctx->timeout_ms = settings->options.timeout_ms;
@@ -164,9 +168,22 @@ static void say_ready(const peerwin_ctx *ctx) {
         if (!first && ctx->peers[rank].path == PEERWIN_PATH_NONE)
             first = &ctx->peers[rank];
     }
-    pw_log(PW_LOG_INFO, ctx->rank, "ready: host space, %d of %d ranks reached directly", direct, ctx->size);
+    pw_log(PW_LOG_INFO, ctx->rank, "ready: %s space%s%s, %d of %d ranks reached directly", ctx->gpu ? "CUDA" : "host",
+           ctx->gpu ? ", memory " : "", ctx->gpu ? ctx->memory_of_arenas->name : "", direct, ctx->size);
     if (first && ctx->rank == 0)
         pw_log(PW_LOG_WARN, ctx->rank, "not every rank is reached directly: %s", first->reason);
+}
+
+/* What streams need: arenas, and the watchdog that ends their waits. */
+static peerwin_status bring_up_device(peerwin_ctx *ctx) {
+    const pw_site *site = PW_SITE(call_name, "arenas", ctx->rank, PW_NONE);
+    peerwin_status entered = pw_space_enter(ctx, site);
+    peerwin_status status = pw_ctx_agree(ctx, entered, site);
+    if (status == PEERWIN_OK)
+        status = pw_arenas_map(ctx, site);
+    if (entered == PEERWIN_OK)
+        pw_space_leave(ctx);
+    return status;
 }
 
 /* Everything that needs the other ranks. */
@@ -175,14 +192,22 @@ static peerwin_status bring_up(peerwin_ctx *ctx, const pw_settings *settings) {
     peerwin_status status = pw_ctx_agree(ctx, make_tables(ctx, site), site);
     if (status == PEERWIN_OK)
         status = find_peers(ctx, settings);
+    if (status == PEERWIN_OK)
+        status = pw_space_settle(ctx, settings, PW_SITE(call_name, "space", ctx->rank, PW_NONE));
+    if (status == PEERWIN_OK)
+        status = pw_pads_map(ctx, PW_SITE(call_name, "pads", ctx->rank, PW_NONE));
+    if (status == PEERWIN_OK && ctx->gpu)
+        status = bring_up_device(ctx);
     if (status == PEERWIN_OK && (ctx->flags & PEERWIN_STRICT))
         status = check_strict(ctx);
     if (status == PEERWIN_OK)
-        status = pw_pads_map(ctx, PW_SITE(call_name, "pads", ctx->rank, PW_NONE));
+        status = pw_topology_domain(ctx, site);
     if (status == PEERWIN_OK)
         status = pw_ctx_agree(ctx, pw_lifetime_watch_mpi(ctx, site), site);
     if (status == PEERWIN_OK && !ctx->all_direct)
         status = make_series(ctx, site);
+    if (status == PEERWIN_OK && ctx->gpu)
+        status = pw_ctx_agree(ctx, pw_watchdog_start(ctx, site), site);
     return status;
 }
 

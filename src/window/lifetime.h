@@ -27,7 +27,7 @@ PEERWIN_MUST_USE peerwin_status pw_lifetime_watch_mpi(peerwin_ctx *ctx, const pw
 /* Frees whatever the context holds, windows included, and the context. Communicators only while MPI is up. */
 void pw_ctx_release(peerwin_ctx *ctx);
 
-/* Releases a window's memory and mappings in this process, and the window. Local. */
-void pw_win_release(peerwin_win *win);
+/* Releases a window's memory and mappings in this process, and the window. Local. The first failure. */
+peerwin_status pw_win_release(peerwin_win *win);
 
 #endif

@@ -10,44 +10,17 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* What the exchange needs to know of every rank. */
-typedef struct {
-    unsigned char *wanted;
-    uint64_t *mapped;
-    pw_mapping *mappings;
-} tables;
-
-static void free_tables(tables *t) {
-    free(t->wanted);
-    free(t->mapped);
-    free(t->mappings);
-}
-
-static peerwin_status make_tables(const peerwin_ctx *ctx, tables *t, const pw_site *site) {
-    size_t count = (size_t)ctx->size;
-    t->wanted = calloc(count, sizeof *t->wanted);
-    t->mapped = calloc(count, sizeof *t->mapped);
-    t->mappings = calloc(count, sizeof *t->mappings);
-    if (!t->wanted || !t->mapped || !t->mappings)
-        return pw_fail_errno(site, ENOMEM, "calloc");
-    for (int rank = 0; rank < ctx->size; rank++) {
-        t->wanted[rank] = ctx->peers[rank].path == PEERWIN_PATH_DIRECT;
-        t->mapped[rank] = ctx->pad_segment.mapped;
-    }
-    return PEERWIN_OK;
-}
-
-static void adopt(peerwin_ctx *ctx, const tables *t) {
+static void adopt(peerwin_ctx *ctx, const pw_exchange_peer *peers) {
     for (int rank = 0; rank < ctx->size; rank++) {
         pw_peer *peer = &ctx->peers[rank];
         if (rank == ctx->rank) {
             peer->pad = ctx->pad;
             continue;
         }
-        if (!t->mappings[rank].base)
+        if (!peers[rank].import)
             continue; /* out of reach, or it could not export and all are about to hear of it */
-        peer->pad_mapping = t->mappings[rank];
-        peer->pad = peer->pad_mapping.base;
+        peer->pad_import = peers[rank].import;
+        peer->pad = peer->pad_import->mapping.base;
         ctx->live.goodbyes[rank] = &pw_pad_control(peer->pad)->goodbye;
     }
     ctx->agree.broken = &pw_pad_control(ctx->pad)->broken;
@@ -80,36 +53,42 @@ static peerwin_status prove(peerwin_ctx *ctx, const pw_site *site) {
     return pw_ctx_agree(ctx, status, site);
 }
 
+static pw_exchange_peer *list_peers(const peerwin_ctx *ctx) {
+    pw_exchange_peer *peers = calloc((size_t)ctx->size, sizeof *peers);
+    for (int rank = 0; peers && rank < ctx->size; rank++)
+        peers[rank] = (pw_exchange_peer){.wanted = ctx->peers[rank].path == PEERWIN_PATH_DIRECT,
+                                         .ops = &pw_memory_host,
+                                         .mapped = ctx->pad_segment.mapped,
+                                         .num_pieces = 1};
+    return peers;
+}
+
 peerwin_status pw_pads_map(peerwin_ctx *ctx, const pw_site *site) {
-    tables t = {0};
-    peerwin_status status = make_tables(ctx, &t, site);
-    if (status == PEERWIN_OK)
-        status = pw_memory_host.alloc(NULL, ctx->layout.bytes, PW_SPARSE, "peerwin-pad", site, &ctx->pad_segment);
+    pw_exchange_peer *peers = NULL;
+    peerwin_status status =
+        pw_memory_host.alloc(NULL, ctx->layout.bytes, PW_SPARSE, "peerwin-pad", site, &ctx->pad_segment);
     if (status == PEERWIN_OK) {
         ctx->pad = ctx->pad_segment.base;
         status = pw_memory_host.seal(&ctx->pad_segment, 0, site);
+        peers = list_peers(ctx);
     }
-    /* The tables must be there before anyone sends; the rest may fail and the exchange tells the others. */
+    if (status == PEERWIN_OK && !peers)
+        status = pw_fail_errno(site, ENOMEM, "calloc");
+    /* These must be there before anyone sends; the rest may fail and the exchange tells the others. */
     status = pw_ctx_agree(ctx, status, site);
     if (status != PEERWIN_OK)
-        goto free_tables;
-    for (int rank = 0; rank < ctx->size; rank++)
-        t.mapped[rank] = ctx->pad_segment.mapped;
-    pw_exchange exchange = {.id = (uint64_t)ctx->serial << 32,
-                            .generation = 1,
-                            .segment = &ctx->pad_segment,
-                            .wanted = t.wanted,
-                            .mapped = t.mapped,
-                            .mappings = t.mappings};
+        goto free_peers;
+    pw_exchange exchange = {
+        .id = (uint64_t)ctx->serial << 32, .generation = 1, .segment = &ctx->pad_segment, .peers = peers};
     status = pw_exchange_run(ctx, &exchange, PEERWIN_OK, site);
     pw_memory_host.exported(&ctx->pad_segment);
     if (status == PEERWIN_OK)
-        adopt(ctx, &t);
+        adopt(ctx, peers);
     status = pw_ctx_agree(ctx, status, site);
     if (status == PEERWIN_OK && !(ctx->flags & PEERWIN_NO_VERIFY))
         status = prove(ctx, site);
 
-free_tables:
-    free_tables(&t);
+free_peers:
+    free(peers);
     return status;
 }

@@ -287,11 +287,29 @@ static void explain(const peerwin_ctx *ctx, int rank, pw_channel_state state, ch
         snprintf(reason, PW_REASON_BYTES, "rank %d is on another node", rank);
 }
 
-static void settle_paths(peerwin_ctx *ctx, const unsigned char *states) {
+/* The matrices of pairs; what has a channel is direct until something is found against it. */
+static peerwin_status make_matrices(peerwin_ctx *ctx, const pw_site *site) {
+    size_t pairs = (size_t)ctx->size * (size_t)ctx->size;
+    ctx->channels = calloc(pairs, 1);
+    ctx->direct = calloc(pairs, 1);
+    return ctx->channels && ctx->direct ? PEERWIN_OK : pw_fail_errno(site, ENOMEM, "calloc");
+}
+
+static void fill_matrices(peerwin_ctx *ctx, const unsigned char *states) {
+    size_t n = (size_t)ctx->size;
     ctx->all_direct = 1;
-    for (int a = 0; a < ctx->size; a++)
-        for (int b = 0; b < a; b++)
-            ctx->all_direct &= pair_state(ctx, states, a, b) == PW_CHANNEL_OK;
+    for (size_t a = 0; a < n; a++) {
+        for (size_t b = 0; b < n; b++) {
+            int same = a == b;
+            unsigned char channel = !same && pair_state(ctx, states, (int)a, (int)b) == PW_CHANNEL_OK;
+            ctx->channels[a * n + b] = channel;
+            ctx->direct[a * n + b] = same || channel;
+            ctx->all_direct &= same || channel;
+        }
+    }
+}
+
+static void settle_paths(peerwin_ctx *ctx, const unsigned char *states) {
     for (int rank = 0; rank < ctx->size; rank++) {
         pw_peer *peer = &ctx->peers[rank];
         peer->path = PEERWIN_PATH_NONE;
@@ -305,11 +323,12 @@ static void settle_paths(peerwin_ctx *ctx, const unsigned char *states) {
         } else {
             explain(ctx, rank, pair_state(ctx, states, ctx->rank, rank), peer->reason);
         }
+        peer->native_atomics = peer->path != PEERWIN_PATH_NONE;
     }
 }
 
 /* A rank joins the first domain all of whose ranks it reaches. */
-static int number_domains(const peerwin_ctx *ctx, const unsigned char *states, int *domains) {
+static int number_domains(const peerwin_ctx *ctx, int *domains) {
     int same_as_nodes = 1;
     int count = 0;
     for (int rank = 0; rank < ctx->size; rank++) {
@@ -317,7 +336,7 @@ static int number_domains(const peerwin_ctx *ctx, const unsigned char *states, i
         for (int domain = 0; domain < count && domains[rank] == PW_NONE; domain++) {
             int fits = 1;
             for (int other = 0; other < rank && fits; other++)
-                fits = domains[other] != domain || pair_state(ctx, states, rank, other) == PW_CHANNEL_OK;
+                fits = domains[other] != domain || ctx->direct[(size_t)rank * (size_t)ctx->size + (size_t)other];
             if (fits)
                 domains[rank] = domain;
         }
@@ -329,14 +348,14 @@ static int number_domains(const peerwin_ctx *ctx, const unsigned char *states, i
     return same_as_nodes;
 }
 
-static peerwin_status make_domain(peerwin_ctx *ctx, const unsigned char *states, const pw_site *site) {
+peerwin_status pw_topology_domain(peerwin_ctx *ctx, const pw_site *site) {
     int *domains = malloc((size_t)ctx->size * sizeof *domains);
     peerwin_status status = pw_ctx_agree(ctx, domains ? PEERWIN_OK : pw_fail_errno(site, ENOMEM, "malloc"), site);
     if (status != PEERWIN_OK) {
         free(domains);
         return status;
     }
-    int same_as_nodes = number_domains(ctx, states, domains);
+    int same_as_nodes = number_domains(ctx, domains);
     int mine = domains[ctx->rank];
     free(domains);
     if (same_as_nodes) {
@@ -356,7 +375,9 @@ static void forget_nonces(peerwin_ctx *ctx) {
 peerwin_status pw_topology_connect(peerwin_ctx *ctx, int listener, const pw_site *site) {
     unsigned char *row = calloc((size_t)ctx->size, 1);
     void *states = NULL;
-    peerwin_status status = row ? connect_lower(ctx, row, site) : pw_fail_errno(site, ENOMEM, "calloc");
+    peerwin_status status = row ? make_matrices(ctx, site) : pw_fail_errno(site, ENOMEM, "calloc");
+    if (status == PEERWIN_OK)
+        status = connect_lower(ctx, row, site);
     status = pw_ctx_agree(ctx, status, site);
     if (status == PEERWIN_OK)
         status = pw_ctx_gather(ctx, row, (size_t)ctx->size, &states, site);
@@ -369,8 +390,8 @@ peerwin_status pw_topology_connect(peerwin_ctx *ctx, int listener, const pw_site
         status = pw_ctx_agree(ctx, finish_lower(ctx, states, site), site);
     forget_nonces(ctx);
     if (status == PEERWIN_OK) {
+        fill_matrices(ctx, states);
         settle_paths(ctx, states);
-        status = make_domain(ctx, states, site);
     }
     free(states);
     return status;

@@ -21,6 +21,9 @@ PEERWIN_MUST_USE peerwin_status pw_topology_watch(peerwin_ctx *ctx, const pw_sit
 /* Connects the channels of my node, and settles path and reason of every pair. Collective. */
 PEERWIN_MUST_USE peerwin_status pw_topology_connect(peerwin_ctx *ctx, int listener, const pw_site *site);
 
+/* Makes the communicator of the ranks that reach each other directly, from the matrix of pairs. Collective. */
+PEERWIN_MUST_USE peerwin_status pw_topology_domain(peerwin_ctx *ctx, const pw_site *site);
+
 /* How patient host waits are: the node may have a processor for each of its ranks, or not. */
 pw_patience pw_topology_patience(const peerwin_ctx *ctx);
 

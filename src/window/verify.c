@@ -6,19 +6,22 @@
  */
 #include "window/verify.h"
 
-typedef _Atomic uint64_t word;
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
 
 size_t pw_verify_room(size_t bytes, int size) {
     size_t words = 2 * (size_t)size * sizeof(uint64_t);
     return bytes == 0 || bytes > words ? bytes : words;
 }
 
-static word *first_word(void *base, int writer) {
-    return (word *)base + writer;
+/* The words of all writers: one block at the start, one at the end, in the order of ranks. */
+static uint64_t *first_words(void *base) {
+    return base;
 }
 
-static word *last_word(void *base, size_t mapped, int writer) {
-    return (word *)(void *)((char *)base + mapped) - 1 - writer;
+static uint64_t *last_words(void *base, size_t mapped, int size) {
+    return (uint64_t *)(void *)((char *)base + mapped) - size;
 }
 
 /* Differs for every writer, so that words in the wrong place are found. Never 0. */
@@ -27,70 +30,138 @@ static uint64_t expected(uint64_t nonce, int writer) {
     return value | 1;
 }
 
-void pw_verify_prepare(pw_segment *segment, uint64_t nonce) {
-    if (segment->mapped == 0)
-        return;
-    atomic_store(first_word(segment->base, 0), expected(nonce, 0));
-    atomic_store(last_word(segment->base, segment->mapped, 0), expected(nonce, 0));
+/* ---- words of either space */
+
+static peerwin_status write_words(peerwin_ctx *ctx, uint64_t *to, const uint64_t *values, size_t count,
+                                  const pw_site *site) {
+    if (ctx->gpu)
+        return pw_gpu_write(ctx->gpu, to, values, count * sizeof *values, site);
+    for (size_t i = 0; i < count; i++)
+        atomic_store((_Atomic uint64_t *)to + i, values[i]);
+    return PEERWIN_OK;
 }
 
-static peerwin_status read_words(void *base, size_t mapped, uint64_t nonce, const pw_site *site) {
-    if (atomic_load(first_word(base, 0)) == expected(nonce, 0) &&
-        atomic_load(last_word(base, mapped, 0)) == expected(nonce, 0))
+static peerwin_status read_words(peerwin_ctx *ctx, uint64_t *values, uint64_t *from, size_t count,
+                                 const pw_site *site) {
+    if (ctx->gpu)
+        return pw_gpu_read(ctx->gpu, values, from, count * sizeof *values, site);
+    for (size_t i = 0; i < count; i++)
+        values[i] = atomic_load((_Atomic uint64_t *)from + i);
+    return PEERWIN_OK;
+}
+
+/* ---- what is written, and read back */
+
+static peerwin_status write_pair(peerwin_ctx *ctx, void *base, size_t mapped, int writer, uint64_t value,
+                                 const pw_site *site) {
+    peerwin_status status = write_words(ctx, first_words(base) + writer, &value, 1, site);
+    if (status == PEERWIN_OK)
+        status = write_words(ctx, last_words(base, mapped, ctx->size) + writer, &value, 1, site);
+    return status;
+}
+
+peerwin_status pw_verify_prepare(peerwin_win *win, uint64_t nonce, const pw_site *site) {
+    const pw_segment *segment = &win->segment;
+    if (segment->mapped == 0)
         return PEERWIN_OK;
+    return write_pair(win->ctx, segment->base, segment->mapped, 0, expected(nonce, 0), site);
+}
+
+peerwin_status pw_verify_ends(peerwin_ctx *ctx, const void *base, size_t bytes, const pw_site *site,
+                              uint64_t ends_out[2]) {
+    uint64_t ends[2] = {0, 0};
+    size_t part = bytes < sizeof *ends ? bytes : sizeof *ends;
+    if (bytes > 0) {
+        peerwin_status status = pw_gpu_read(ctx->gpu, &ends[0], base, part, site);
+        if (status == PEERWIN_OK)
+            status = pw_gpu_read(ctx->gpu, &ends[1], (const char *)base + (bytes - part), part, site);
+        if (status != PEERWIN_OK)
+            return status;
+    }
+    memcpy(ends_out, ends, sizeof ends);
+    return PEERWIN_OK;
+}
+
+static peerwin_status unreadable(const pw_site *site) {
     return pw_fail(PEERWIN_ERR_INTERNAL, site,
-                   "what the owner wrote cannot be read through the mapping of its segment");
+                   "what the owner has there cannot be read through the mapping of its segment");
+}
+
+static peerwin_status compare_ends(peerwin_win *win, const pw_announce *record, void *base, const pw_site *site) {
+    uint64_t ends[2];
+    peerwin_status status = pw_verify_ends(win->ctx, (char *)base + record->offset, (size_t)record->bytes, site, ends);
+    if (status != PEERWIN_OK)
+        return status;
+    return memcmp(ends, record->ends, sizeof ends) == 0 ? PEERWIN_OK : unreadable(site);
+}
+
+static peerwin_status compare_pair(peerwin_win *win, const pw_announce *record, void *base, const pw_site *site) {
+    uint64_t words[2] = {0, 0};
+    peerwin_status status = read_words(win->ctx, &words[0], first_words(base), 1, site);
+    if (status == PEERWIN_OK)
+        status = read_words(win->ctx, &words[1], last_words(base, (size_t)record->mapped, win->ctx->size), 1, site);
+    if (status != PEERWIN_OK)
+        return status;
+    uint64_t want = expected(record->nonce, 0);
+    return words[0] == want && words[1] == want ? PEERWIN_OK : unreadable(site);
 }
 
 peerwin_status pw_verify_mappings(peerwin_win *win, const pw_assembly *assembly, const pw_site *site) {
-    int me = win->ctx->rank;
-    for (int rank = 0; rank < win->ctx->size; rank++) {
+    peerwin_ctx *ctx = win->ctx;
+    peerwin_status status = PEERWIN_OK;
+    for (int rank = 0; rank < ctx->size && status == PEERWIN_OK; rank++) {
         const pw_announce *record = &assembly->records[rank];
         pw_site there = *site;
         there.peer = rank;
-        void *base = win->peers[rank].mapping.base;
-        if (!base)
+        const pw_import *import = assembly->peers[rank].import;
+        if (!import || !import->mapping.base)
             continue;
-        if (record->read_only) {
-            peerwin_status status = read_words(base, record->mapped, record->nonce, &there);
-            if (status != PEERWIN_OK)
-                return status;
-            continue;
-        }
-        atomic_store(first_word(base, me), expected(record->nonce, me));
-        atomic_store(last_word(base, record->mapped, me), expected(record->nonce, me));
+        void *base = import->mapping.base;
+        if (record->attached)
+            status = compare_ends(win, record, base, &there);
+        else if (record->read_only)
+            status = compare_pair(win, record, base, &there);
+        else
+            status =
+                write_pair(ctx, base, (size_t)record->mapped, ctx->rank, expected(record->nonce, ctx->rank), &there);
+    }
+    return status;
+}
+
+static peerwin_status check_writers(const peerwin_win *win, const pw_assembly *assembly, const uint64_t *first,
+                                    const uint64_t *last, const pw_site *site) {
+    uint64_t nonce = assembly->records[win->ctx->rank].nonce;
+    for (int rank = 0; rank < win->ctx->size; rank++) {
+        pw_site there = *site;
+        there.peer = rank;
+        uint64_t want = expected(nonce, rank);
+        if (assembly->peers[rank].wanted && (first[rank] != want || last[rank] != want))
+            return pw_fail(PEERWIN_ERR_INTERNAL, &there, "what the peer wrote to this rank's segment did not arrive");
     }
     return PEERWIN_OK;
 }
 
-static peerwin_status check_writer(peerwin_win *win, uint64_t nonce, int writer, const pw_site *site) {
-    pw_site there = *site;
-    there.peer = writer;
-    word *first = first_word(win->segment.base, writer);
-    word *last = last_word(win->segment.base, win->segment.mapped, writer);
-    int arrived = atomic_load(first) == expected(nonce, writer) && atomic_load(last) == expected(nonce, writer);
-    atomic_store(first, 0);
-    atomic_store(last, 0);
-    return arrived ? PEERWIN_OK
-                   : pw_fail(PEERWIN_ERR_INTERNAL, &there, "what the peer wrote to this rank's segment did not arrive");
-}
-
 peerwin_status pw_verify_segment(peerwin_win *win, const pw_assembly *assembly, const pw_site *site) {
-    const pw_announce *mine = &assembly->records[win->ctx->rank];
-    peerwin_status status = PEERWIN_OK;
-    if (win->segment.mapped == 0)
+    peerwin_ctx *ctx = win->ctx;
+    const pw_announce *mine = &assembly->records[ctx->rank];
+    size_t count = (size_t)ctx->size;
+    if (win->segment.mapped == 0 || mine->attached)
         return PEERWIN_OK;
-    if (mine->read_only) {
-        atomic_store(first_word(win->segment.base, 0), 0);
-        atomic_store(last_word(win->segment.base, win->segment.mapped, 0), 0);
-        return PEERWIN_OK;
-    }
-    for (int rank = 0; rank < win->ctx->size; rank++) {
-        if (!assembly->wanted[rank])
-            continue;
-        peerwin_status one = check_writer(win, mine->nonce, rank, site);
-        if (status == PEERWIN_OK)
-            status = one;
-    }
+    uint64_t *words = calloc(3 * count, sizeof *words);
+    if (!words)
+        return pw_fail_errno(site, ENOMEM, "calloc");
+    uint64_t *zeros = words + 2 * count;
+    uint64_t *first = first_words(win->segment.base);
+    uint64_t *last = last_words(win->segment.base, win->segment.mapped, ctx->size);
+    peerwin_status status = read_words(ctx, words, first, count, site);
+    if (status == PEERWIN_OK)
+        status = read_words(ctx, words + count, last, count, site);
+    if (status == PEERWIN_OK && !mine->read_only)
+        status = check_writers(win, assembly, words, words + count, site);
+    if (status == PEERWIN_OK)
+        status = write_words(ctx, first, zeros, count, site);
+    if (status == PEERWIN_OK)
+        status = write_words(ctx, last, zeros, count, site);
+    free(words);
     return status;
 }

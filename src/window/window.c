@@ -13,9 +13,11 @@
 #include "window/announce.h"
 #include "window/config.h"
 #include "window/exchange.h"
+#include "window/space.h"
 #include "window/verify.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -32,7 +34,8 @@ static size_t signal_bytes(unsigned num_signals) {
 static peerwin_status take_signals(peerwin_win *win, const pw_site *site) {
     peerwin_ctx *ctx = win->ctx;
     size_t need = signal_bytes(win->num_signals);
-    size_t at = ctx->layout.signals;
+    size_t at = ctx->gpu ? ctx->arena_layout.signals : ctx->layout.signals;
+    size_t end = ctx->gpu ? ctx->arena_layout.bytes : ctx->layout.bytes;
     peerwin_win *before = NULL;
     peerwin_win *after = ctx->windows;
     while (after && after->pad_offset - at < need) {
@@ -40,7 +43,7 @@ static peerwin_status take_signals(peerwin_win *win, const pw_site *site) {
         before = after;
         after = after->next;
     }
-    if (ctx->layout.bytes - at < need)
+    if (end - at < need)
         return pw_fail(PEERWIN_ERR_NO_MEMORY, site, "%u more signals do not fit beside those of the windows alive",
                        win->num_signals);
     win->pad_offset = at;
@@ -66,7 +69,11 @@ static void give_signals_back(peerwin_win *win) {
  * is not ready. Pages are asked for first where the kernel can (5.14), so that their lack is a status.
  */
 static peerwin_status clear_signals(const peerwin_win *win, const pw_site *site) {
-    char *first = win->ctx->pad + win->pad_offset;
+    peerwin_ctx *ctx = win->ctx;
+    if (ctx->gpu)
+        return pw_gpu_zero(ctx->gpu, ctx->peers[ctx->rank].arena + win->pad_offset, signal_bytes(win->num_signals),
+                           site);
+    char *first = ctx->pad + win->pad_offset;
     size_t bytes = signal_bytes(win->num_signals);
 #ifdef MADV_POPULATE_WRITE
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -83,55 +90,126 @@ static peerwin_status clear_signals(const peerwin_win *win, const pw_site *site)
 
 /* ---- a window in this process */
 
-void pw_win_unmap_peers(peerwin_win *win) {
+/* What the caller of alloc or attach asks for. */
+typedef struct {
+    pw_call call;
+    int attach;
+    void *base;
+    size_t bytes;
+    peerwin_win_config config;
+} request;
+
+peerwin_status pw_win_unmap_peers(peerwin_win *win) {
+    peerwin_status first = PEERWIN_OK;
     for (int rank = 0; rank < win->ctx->size; rank++) {
         pw_win_peer *peer = &win->peers[rank];
-        if (peer->mapping.ops)
-            (void)peer->mapping.ops->unmap(&peer->mapping);
+        peerwin_status status = pw_import_release(&win->ctx->imports, peer->import);
+        peer->import = NULL;
+        if (first == PEERWIN_OK)
+            first = status;
         if (rank != win->ctx->rank)
             peer->base = NULL;
     }
+    return first;
 }
 
-void pw_win_release(peerwin_win *win) {
-    if (win->peers)
-        pw_win_unmap_peers(win);
-    if (win->segment.ops)
-        (void)win->segment.ops->release(&win->segment);
+peerwin_status pw_win_release(peerwin_win *win) {
+    peerwin_status first = win->peers ? pw_win_unmap_peers(win) : PEERWIN_OK;
+    peerwin_status status = win->segment.ops ? win->segment.ops->release(&win->segment) : PEERWIN_OK;
     give_signals_back(win);
     free(win->peers);
     free(win);
+    return first != PEERWIN_OK ? first : status;
 }
 
-static peerwin_status describe(const peerwin_win *win, size_t bytes, const peerwin_win_config *config,
-                               const pw_site *site, pw_announce *mine) {
+static peerwin_status describe(const peerwin_win *win, const request *r, const pw_site *site, pw_announce *mine) {
+    const pw_segment *segment = &win->segment;
     *mine = (pw_announce){.id = win->id,
                           .generation = win->generation,
-                          .bytes = bytes,
-                          .mapped = win->segment.mapped,
-                          .granularity = win->segment.ops->granularity(win->segment.gpu),
-                          .kind = win->segment.ops->kind,
-                          .handles = config->handles,
-                          .read_only = (uint32_t)config->read_only,
+                          .bytes = r->bytes,
+                          .mapped = segment->mapped,
+                          .offset = segment->mapped > 0 ? (uint64_t)(win->base - (char *)segment->base) : 0,
+                          .granularity = segment->ops->granularity(segment->gpu),
+                          .kind = segment->ops->kind,
+                          .handles = r->config.handles,
+                          .read_only = (uint32_t)r->config.read_only,
                           .num_signals = win->num_signals,
                           .pad_offset = win->pad_offset,
-                          .has_neighbors = config->neighbors != NULL};
+                          .has_neighbors = r->config.neighbors != NULL,
+                          .attached = (uint32_t)r->attach,
+                          .num_pieces = (uint32_t)segment->num_pieces,
+                          .memory_id = segment->id};
     memcpy(mine->name, win->name, sizeof mine->name);
     if (getrandom(&mine->nonce, sizeof mine->nonce, 0) != (ssize_t)sizeof mine->nonce)
         return pw_fail_errno(site, errno, "getrandom");
-    return PEERWIN_OK;
+    return r->attach ? pw_verify_ends(win->ctx, win->base, r->bytes, site, mine->ends) : PEERWIN_OK;
 }
 
-/* Everything that this rank contributes: the struct, signals, and a zeroed, sealed segment. */
-static peerwin_status acquire(peerwin_ctx *ctx, size_t bytes, const peerwin_win_config *config, const pw_site *site,
-                              peerwin_win **win_out, pw_announce *mine) {
+/* The kind of memory that a window of this context is made of. */
+static peerwin_status choose_memory(const peerwin_ctx *ctx, const request *r, const pw_site *site,
+                                    const pw_memory_ops **ops_out) {
+    unsigned mask = r->config.handles;
+    if (!ctx->gpu) {
+        *ops_out = &pw_memory_host;
+        return PEERWIN_OK;
+    }
+    if (ctx->memory && (mask == 0 || (mask & (unsigned)ctx->memory->kind))) {
+        *ops_out = ctx->memory;
+        return PEERWIN_OK;
+    }
+    if (!ctx->memory)
+        return pw_fail(PEERWIN_ERR_UNSUPPORTED, site,
+                       "this context is for attached pool memory (PEERWIN_HANDLE_POOL): it cannot allocate windows");
+    return pw_fail(
+        PEERWIN_ERR_UNSUPPORTED, site,
+        "windows of this context are made of %s memory, which handles (0x%x) leaves out: set the kind for the "
+        "context (config.handles of peerwin_init, or PEERWIN_HANDLES)",
+        ctx->memory->name, mask);
+}
+
+static peerwin_status alloc_segment(peerwin_win *win, const request *r, const pw_site *site) {
+    peerwin_ctx *ctx = win->ctx;
+    const pw_memory_ops *ops = NULL;
+    peerwin_status status = choose_memory(ctx, r, site, &ops);
+    unsigned flags = r->config.read_only ? PW_READ_ONLY : 0;
+    if (status == PEERWIN_OK)
+        status =
+            ops->alloc(ctx->gpu, pw_verify_room(r->bytes, ctx->size), flags, "peerwin-window", site, &win->segment);
+    if (status == PEERWIN_OK)
+        status = ops->seal(&win->segment, flags, site);
+    win->base = win->segment.base;
+    return status;
+}
+
+/* Memory of a kind that the context leaves out is not taken either. */
+static peerwin_status attach_segment(peerwin_win *win, const request *r, const pw_site *site) {
+    peerwin_ctx *ctx = win->ctx;
+    unsigned mask = r->config.handles ? r->config.handles : ctx->hellos[0].options.handles;
+    size_t offset = 0;
+    if (!ctx->gpu)
+        return pw_fail(PEERWIN_ERR_UNSUPPORTED, site,
+                       "host memory that this process has already cannot be mapped by another one: allocate it with "
+                       "peerwin_win_alloc and use peerwin_win_ptr");
+    peerwin_status status = pw_gpu_attach(ctx->gpu, r->base, r->bytes, site, &win->segment, &offset);
+    if (status != PEERWIN_OK)
+        return status;
+    win->base = (char *)win->segment.base + offset;
+    if (r->bytes > 0 && mask != 0 && !(mask & (unsigned)win->segment.ops->kind))
+        return pw_fail(PEERWIN_ERR_UNSUPPORTED, site, "the memory is of kind %s, which handles (0x%x) leaves out",
+                       win->segment.ops->name, mask);
+    return win->segment.ops->seal(&win->segment, r->config.read_only ? PW_READ_ONLY : 0, site);
+}
+
+/* Everything that this rank contributes: the struct, signals, and a sealed segment, zeroed if it is new. */
+static peerwin_status acquire(peerwin_ctx *ctx, const request *r, const pw_site *site, peerwin_win **win_out,
+                              pw_announce *mine) {
     peerwin_win *win = calloc(1, sizeof *win);
     if (!win)
         return pw_fail_errno(site, ENOMEM, "calloc");
-    *win = (peerwin_win){.ctx = ctx, .num_signals = config->num_signals, .generation = 1, .segment.fd = -1};
+    *win = (peerwin_win){.ctx = ctx, .num_signals = r->config.num_signals, .generation = 1, .segment.fd = -1};
     win->id = (uint64_t)ctx->serial << 32 | (ctx->next_window + 1);
-    if (config->name)
-        strncpy(win->name, config->name, PW_NAME_BYTES - 1);
+    if (r->config.name)
+        strncpy(win->name, r->config.name, PW_NAME_BYTES - 1);
     peerwin_status status = PEERWIN_OK;
     win->peers = calloc((size_t)ctx->size, sizeof *win->peers);
     if (!win->peers)
@@ -141,21 +219,21 @@ static peerwin_status acquire(peerwin_ctx *ctx, size_t bytes, const peerwin_win_
     if (status == PEERWIN_OK)
         status = clear_signals(win, site);
     if (status == PEERWIN_OK)
-        status = pw_memory_host.alloc(NULL, pw_verify_room(bytes, ctx->size), 0, "peerwin-window", site, &win->segment);
+        status = r->attach ? attach_segment(win, r, site) : alloc_segment(win, r, site);
     if (status == PEERWIN_OK)
-        status = pw_memory_host.seal(&win->segment, config->read_only ? PW_READ_ONLY : 0, site);
-    if (status == PEERWIN_OK)
-        status = describe(win, bytes, config, site, mine);
+        status = describe(win, r, site, mine);
     if (status != PEERWIN_OK) {
-        pw_win_release(win);
-        return status;
+        char text[PW_ERROR_TEXT];
+        snprintf(text, sizeof text, "%s", peerwin_last_error());
+        (void)pw_win_release(win);
+        return pw_error_adopt(status, text);
     }
     *win_out = win;
     return PEERWIN_OK;
 }
 
 /* Fills the table that transfers look at. */
-static void publish(peerwin_win *win, const pw_assembly *assembly) {
+static void publish(peerwin_win *win, pw_assembly *assembly) {
     peerwin_ctx *ctx = win->ctx;
     for (int rank = 0; rank < ctx->size; rank++) {
         const pw_announce *record = &assembly->records[rank];
@@ -163,11 +241,20 @@ static void publish(peerwin_win *win, const pw_assembly *assembly) {
         int self = rank == ctx->rank;
         peer->bytes = record->bytes;
         peer->kind = (peerwin_handle)record->kind;
-        peer->path = self || assembly->wanted[rank] ? ctx->peers[rank].path : PEERWIN_PATH_NONE;
+        peer->path = self || assembly->peers[rank].wanted ? ctx->peers[rank].path : PEERWIN_PATH_NONE;
         peer->read_only = record->read_only && !self;
-        peer->mapping = assembly->mappings[rank];
-        peer->base = record->bytes == 0 ? NULL : self ? win->segment.base : peer->mapping.base;
-        if (peer->path != PEERWIN_PATH_NONE)
+        peer->import = assembly->peers[rank].import;
+        assembly->peers[rank].import = NULL; /* the window's from now on */
+        if (self)
+            peer->base = record->bytes == 0 ? NULL : win->base;
+        else
+            peer->base =
+                record->bytes == 0 || !peer->import ? NULL : (char *)peer->import->mapping.base + record->offset;
+        if (peer->path == PEERWIN_PATH_NONE)
+            continue;
+        if (ctx->gpu)
+            peer->slots = pw_arena_signal(ctx->peers[rank].arena, win->pad_offset, 0);
+        else
             peer->signals = pw_pad_signal(ctx->peers[rank].pad, win->pad_offset, 0);
     }
 }
@@ -179,28 +266,28 @@ static pw_site at_stage(const pw_site *site, const char *stage) {
     return there;
 }
 
-static peerwin_status assemble(peerwin_win *win, const pw_announce *mine, const peerwin_win_config *config,
-                               pw_assembly *assembly, const pw_site *site) {
+static peerwin_status assemble(peerwin_win *win, const pw_announce *mine, const request *r, pw_assembly *assembly,
+                               const pw_site *site) {
     peerwin_ctx *ctx = win->ctx;
     pw_site there = at_stage(site, "announce");
     int verify = !(ctx->flags & PEERWIN_NO_VERIFY);
-    if (verify && config->read_only)
-        pw_verify_prepare(&win->segment, mine->nonce);
-    peerwin_status status = pw_announce_run(ctx, mine, config, assembly, &there);
+    peerwin_status status = PEERWIN_OK;
+    if (verify && r->config.read_only && !r->attach)
+        status = pw_verify_prepare(win, mine->nonce, &there);
+    status = pw_ctx_agree(ctx, status, &there);
+    if (status == PEERWIN_OK)
+        status = pw_announce_run(ctx, mine, &r->config, assembly, &there);
     if (status != PEERWIN_OK)
         return status;
 
     there = at_stage(site, "exchange");
     pw_exchange exchange = {.id = win->id,
                             .generation = win->generation,
-                            .flags = config->read_only ? PW_READ_ONLY : 0,
+                            .flags = r->config.read_only ? PW_READ_ONLY : 0,
                             .segment = &win->segment,
-                            .wanted = assembly->wanted,
-                            .mapped = assembly->mapped,
-                            .mappings = assembly->mappings};
+                            .peers = assembly->peers};
     status = pw_exchange_run(ctx, &exchange, PEERWIN_OK, &there);
     win->segment.ops->exported(&win->segment);
-    publish(win, assembly);
 
     there = at_stage(site, "verify");
     if (status == PEERWIN_OK && verify)
@@ -208,19 +295,23 @@ static peerwin_status assemble(peerwin_win *win, const pw_announce *mine, const 
     status = pw_ctx_agree(ctx, status, &there);
     if (status == PEERWIN_OK && verify)
         status = pw_ctx_agree(ctx, pw_verify_segment(win, assembly, &there), &there);
+    publish(win, assembly);
     return status;
 }
 
 /* ---- calls */
 
-static peerwin_status check_request(const peerwin_ctx *ctx, const peerwin_win_config *config,
-                                    peerwin_win *const *win_out, const pw_site *site) {
+static peerwin_status check_request(const peerwin_ctx *ctx, const request *r, peerwin_win *const *win_out,
+                                    const pw_site *site) {
+    const peerwin_win_config *config = &r->config;
     if (!win_out)
         return pw_fail(PEERWIN_ERR_ARG, site, "win_out is NULL");
+    if (r->attach && !r->base && r->bytes > 0)
+        return pw_fail(PEERWIN_ERR_ARG, site, "base is NULL");
     if (config->reserve_bytes != 0)
         return pw_fail(PEERWIN_ERR_UNSUPPORTED, site,
                        "this version has windows of fixed size only: leave reserve_bytes at 0");
-    if (config->handles != 0 && !(config->handles & PEERWIN_HANDLE_HOST))
+    if (!ctx->gpu && config->handles != 0 && !(config->handles & PEERWIN_HANDLE_HOST))
         return pw_fail(PEERWIN_ERR_UNSUPPORTED, site,
                        "host space needs PEERWIN_HANDLE_HOST, which handles (0x%x) leaves out", config->handles);
     for (int i = 0; config->neighbors && i < config->num_neighbors; i++)
@@ -230,99 +321,136 @@ static peerwin_status check_request(const peerwin_ctx *ctx, const peerwin_win_co
     return PEERWIN_OK;
 }
 
-static peerwin_status make_window(peerwin_ctx *ctx, size_t bytes, const peerwin_win_config *caller_config,
-                                  peerwin_win **win_out, const pw_site *site) {
-    peerwin_win_config config;
+/* Importers unmap before owners release, also on the way out of a failure. */
+static void abandon(peerwin_win *win, pw_assembly *assembly, const pw_site *site) {
+    peerwin_ctx *ctx = win->ctx;
+    (void)pw_exchange_undo(ctx, assembly->peers);
+    (void)pw_win_unmap_peers(win);
+    if (ctx->gpu)
+        pw_ctx_meet(ctx, site);
+}
+
+static peerwin_status make_window(peerwin_ctx *ctx, request *r, const peerwin_win_config *caller_config,
+                                  peerwin_status entered, peerwin_win **win_out, const pw_site *site) {
     pw_assembly assembly = {0};
     peerwin_win *win = NULL;
     pw_announce mine;
-    peerwin_status status = pw_win_config_read(caller_config, site, &config);
+    char text[PW_ERROR_TEXT];
+    peerwin_status status = entered;
     if (status == PEERWIN_OK)
-        status = check_request(ctx, &config, win_out, site);
+        status = pw_win_config_read(caller_config, site, &r->config);
+    if (status == PEERWIN_OK)
+        status = check_request(ctx, r, win_out, site);
     if (status == PEERWIN_OK)
         status = pw_assembly_create(&assembly, ctx->size, site);
     if (status == PEERWIN_OK)
-        status = acquire(ctx, bytes, &config, site, &win, &mine);
-    status = pw_ctx_agree_enter(ctx, PW_CALL_ALLOC, ctx->next_window + 1, status, site);
+        status = acquire(ctx, r, site, &win, &mine);
+    status = pw_ctx_agree_enter(ctx, r->call, ctx->next_window + 1, status, site);
     if (status != PEERWIN_OK)
         goto release;
     ctx->next_window++;
-    status = assemble(win, &mine, &config, &assembly, site);
+    status = assemble(win, &mine, r, &assembly, site);
     if (status != PEERWIN_OK)
-        goto release;
+        goto abandon;
     *win_out = win;
     pw_assembly_destroy(&assembly);
     return PEERWIN_OK;
 
+abandon:
+    snprintf(text, sizeof text, "%s", peerwin_last_error());
+    abandon(win, &assembly, site);
+    (void)pw_error_adopt(status, text);
 release:
+    snprintf(text, sizeof text, "%s", peerwin_last_error());
     if (win)
-        pw_win_release(win);
+        (void)pw_win_release(win);
     pw_assembly_destroy(&assembly);
-    return status;
+    return pw_error_adopt(status, text);
 }
 
-peerwin_status peerwin_win_alloc(peerwin_ctx *ctx, size_t bytes, const peerwin_win_config *config,
-                                 peerwin_win **win_out) {
-    static const char call[] = "peerwin_win_alloc";
-    if (!ctx)
-        return pw_fail(PEERWIN_ERR_ARG, PW_SITE(call, NULL, PW_NONE, PW_NONE), "ctx is NULL");
-    peerwin_status status = pw_ctx_enter(ctx, call);
-    if (status != PEERWIN_OK)
-        return status;
-    status = make_window(ctx, bytes, config, win_out, PW_SITE(call, NULL, ctx->rank, PW_NONE));
-    pw_ctx_leave(ctx);
-    return status;
-}
-
-peerwin_status peerwin_win_attach(peerwin_ctx *ctx, void *base, size_t bytes, const peerwin_win_config *config,
-                                  peerwin_win **win_out) {
-    static const char call[] = "peerwin_win_attach";
-    (void)base;
-    (void)bytes;
-    (void)config;
-    (void)win_out;
+/* The way of both calls: into the context, onto the device, and back. */
+static peerwin_status make(peerwin_ctx *ctx, request *r, const char *call, const peerwin_win_config *config,
+                           peerwin_win **win_out) {
     if (!ctx)
         return pw_fail(PEERWIN_ERR_ARG, PW_SITE(call, NULL, PW_NONE, PW_NONE), "ctx is NULL");
     peerwin_status status = pw_ctx_enter(ctx, call);
     if (status != PEERWIN_OK)
         return status;
     const pw_site *site = PW_SITE(call, NULL, ctx->rank, PW_NONE);
-    status = pw_fail(PEERWIN_ERR_UNSUPPORTED, site,
-                     "host memory that this process has already cannot be mapped by another one: allocate it with "
-                     "peerwin_win_alloc and "
-                     "use peerwin_win_ptr");
-    status = pw_ctx_agree_enter(ctx, PW_CALL_ATTACH, ctx->next_window + 1, status, site);
+    peerwin_status entered = pw_space_enter(ctx, site);
+    status = make_window(ctx, r, config, entered, win_out, site);
+    if (entered == PEERWIN_OK)
+        pw_space_leave(ctx);
     pw_ctx_leave(ctx);
     return status;
 }
 
-/* Everyone has come, so nobody uses it any more: unmap everywhere, and only then release. */
-static peerwin_status close_together(peerwin_win *win, const pw_site *site) {
+peerwin_status peerwin_win_alloc(peerwin_ctx *ctx, size_t bytes, const peerwin_win_config *config,
+                                 peerwin_win **win_out) {
+    request r = {.call = PW_CALL_ALLOC, .bytes = bytes};
+    return make(ctx, &r, "peerwin_win_alloc", config, win_out);
+}
+
+peerwin_status peerwin_win_attach(peerwin_ctx *ctx, void *base, size_t bytes, const peerwin_win_config *config,
+                                  peerwin_win **win_out) {
+    request r = {.call = PW_CALL_ATTACH, .attach = 1, .base = base, .bytes = bytes};
+    return make(ctx, &r, "peerwin_win_attach", config, win_out);
+}
+
+/*
+ * Everyone has come, so nobody uses it any more: unmap everywhere, and only then release. The window is gone when the
+ * second agreement was reached; what the driver said on the way is for everyone to hear.
+ */
+static peerwin_status close_together(peerwin_win *win, int *gone_out, const pw_site *site) {
     peerwin_ctx *ctx = win->ctx;
-    peerwin_status status = pw_ctx_agree_enter(ctx, PW_CALL_FREE, pw_win_ordinal(win), PEERWIN_OK, site);
-    if (status != PEERWIN_OK)
+    peerwin_status ready = pw_space_enter(ctx, site);
+    int entered = ready == PEERWIN_OK;
+    if (ready == PEERWIN_OK && ctx->gpu)
+        ready = pw_gpu_quiesce(ctx->gpu, site);
+    peerwin_status status = pw_ctx_agree_enter(ctx, PW_CALL_FREE, pw_win_ordinal(win), ready, site);
+    if (status != PEERWIN_OK) {
+        if (entered)
+            pw_space_leave(ctx);
         return status;
-    pw_win_unmap_peers(win);
-    return pw_ctx_agree(ctx, PEERWIN_OK, site);
+    }
+    peerwin_status unmapped = pw_win_unmap_peers(win);
+    status = pw_ctx_agree(ctx, PEERWIN_OK, site);
+    *gone_out = status == PEERWIN_OK;
+    if (*gone_out) {
+        peerwin_status released = pw_win_release(win);
+        if (ctx->gpu)
+            status = pw_ctx_agree(ctx, unmapped != PEERWIN_OK ? unmapped : released, site);
+    }
+    if (entered)
+        pw_space_leave(ctx);
+    return status;
+}
+
+/* Broken: nobody waits for anybody any more. */
+static void close_alone(peerwin_win *win, const pw_site *site) {
+    peerwin_ctx *ctx = win->ctx;
+    int entered = pw_space_enter_to_release(ctx, site);
+    (void)pw_win_release(win);
+    if (entered)
+        pw_space_leave(ctx);
 }
 
 peerwin_status peerwin_win_free(peerwin_win *win) {
     static const char call[] = "peerwin_win_free";
+    int gone = 0;
     if (!win)
         return PEERWIN_OK;
     peerwin_ctx *ctx = win->ctx;
+    const pw_site *site = PW_SITE(call, NULL, ctx->rank, PW_NONE);
     peerwin_status status = pw_ctx_enter(ctx, call);
     if (status == PEERWIN_OK) {
-        status = close_together(win, PW_SITE(call, NULL, ctx->rank, PW_NONE));
-        if (status == PEERWIN_OK)
-            pw_win_release(win);
+        status = close_together(win, &gone, site);
         pw_ctx_leave(ctx);
         return status;
     }
     if (status < PEERWIN_ERR_PEER_LOST)
         return status;
-    /* Broken: nobody waits for anybody any more. */
-    pw_win_release(win);
+    close_alone(win, site);
     return PEERWIN_OK;
 }
 

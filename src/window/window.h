@@ -19,7 +19,7 @@ typedef struct {
     int read_only;             /* this rank may not store to it */
     _Atomic uint64_t *signals; /* host space: its signal slots here, NULL if not reachable */
     uint64_t *slots;           /* CUDA space: the same in its arena, for streams */
-    pw_mapping mapping;
+    pw_import *import;
 } pw_win_peer;
 
 struct peerwin_win {
@@ -30,6 +30,7 @@ struct peerwin_win {
     uint64_t generation;
     size_t pad_offset; /* of its signals in every pad */
     pw_segment segment;
+    char *base;                   /* of my own segment, which may begin later than the memory that is shared */
     peerwin_win *next, *previous; /* in order of pad_offset */
     char name[PW_NAME_BYTES];
 };
@@ -38,7 +39,7 @@ static inline uint32_t pw_win_ordinal(const peerwin_win *win) {
     return (uint32_t)win->id;
 }
 
-/* Unmaps the peers' segments in this process. */
-void pw_win_unmap_peers(peerwin_win *win);
+/* Unmaps the peers' segments in this process. The first failure; they are unmapped in any case. */
+peerwin_status pw_win_unmap_peers(peerwin_win *win);
 
 #endif

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-enum { HELLO_MAGIC = 0x48577031, ANNOUNCE_MAGIC = 0x41577031, NOTE_MAGIC = 0x4e577031 };
+enum { HELLO_MAGIC = 0x48577031, ANNOUNCE_MAGIC = 0x41577031, NOTE_MAGIC = 0x4e577031, CARD_MAGIC = 0x43577031 };
 
 typedef struct {
     uint8_t *at;
@@ -151,6 +151,7 @@ void pw_announce_encode(const pw_announce *announce, uint8_t bytes[PW_ANNOUNCE_B
     put_u64(&w, announce->generation);
     put_u64(&w, announce->bytes);
     put_u64(&w, announce->mapped);
+    put_u64(&w, announce->offset);
     put_u64(&w, announce->granularity);
     put_u32(&w, announce->kind);
     put_u32(&w, announce->handles);
@@ -160,26 +161,32 @@ void pw_announce_encode(const pw_announce *announce, uint8_t bytes[PW_ANNOUNCE_B
     put_u64(&w, announce->nonce);
     put_u32(&w, announce->has_neighbors);
     put_u64(&w, announce->reserve_bytes);
+    put_u32(&w, announce->attached);
+    put_u32(&w, announce->num_pieces);
+    put_u64(&w, announce->memory_id);
+    put_u64(&w, announce->ends[0]);
+    put_u64(&w, announce->ends[1]);
     put_bytes(&w, announce->name, sizeof announce->name);
 }
 
 static int announce_valid(const pw_announce *a) {
-    int sizes = power_of_two(a->granularity) && a->mapped % a->granularity == 0 && a->bytes <= a->mapped &&
-                a->mapped <= PTRDIFF_MAX && a->reserve_bytes <= PTRDIFF_MAX;
+    int sizes = power_of_two(a->granularity) && a->mapped % a->granularity == 0 && a->mapped <= PTRDIFF_MAX &&
+                a->bytes <= a->mapped && a->offset <= a->mapped - a->bytes && a->reserve_bytes <= PTRDIFF_MAX;
     int kinds = power_of_two(a->kind) && a->kind <= PEERWIN_HANDLE_POOL && a->handles < 32;
-    int flags = a->read_only <= 1 && a->has_neighbors <= 1;
+    int flags = a->read_only <= 1 && a->has_neighbors <= 1 && a->attached <= 1 && (a->attached || a->offset == 0);
+    int pieces = a->num_pieces >= 1 && a->num_pieces <= PW_MAX_PIECES;
     int signals = a->num_signals >= 1 && a->num_signals <= PW_MAX_SIGNALS && a->pad_offset % 8 == 0 &&
                   a->pad_offset <= PTRDIFF_MAX;
-    return sizes && kinds && flags && signals && a->id != 0 && a->generation != 0;
+    return sizes && kinds && flags && pieces && signals && a->id != 0 && a->generation != 0;
 }
 
-/* A name is text: ended by a zero, filled up with zeros. */
-static int name_valid(const char name[PW_NAME_BYTES]) {
-    size_t length = strnlen(name, PW_NAME_BYTES);
-    for (size_t i = length; i < PW_NAME_BYTES; i++)
-        if (name[i] != '\0')
+/* Text is ended by a zero and filled up with zeros. */
+static int text_valid(const char *text, size_t room) {
+    size_t length = strnlen(text, room);
+    for (size_t i = length; i < room; i++)
+        if (text[i] != '\0')
             return 0;
-    return length < PW_NAME_BYTES;
+    return length < room;
 }
 
 int pw_announce_decode(const uint8_t bytes[PW_ANNOUNCE_BYTES], pw_announce *announce_out) {
@@ -192,6 +199,7 @@ int pw_announce_decode(const uint8_t bytes[PW_ANNOUNCE_BYTES], pw_announce *anno
     a.generation = get_u64(&r);
     a.bytes = get_u64(&r);
     a.mapped = get_u64(&r);
+    a.offset = get_u64(&r);
     a.granularity = get_u64(&r);
     a.kind = get_u32(&r);
     a.handles = get_u32(&r);
@@ -201,8 +209,13 @@ int pw_announce_decode(const uint8_t bytes[PW_ANNOUNCE_BYTES], pw_announce *anno
     a.nonce = get_u64(&r);
     a.has_neighbors = get_u32(&r);
     a.reserve_bytes = get_u64(&r);
+    a.attached = get_u32(&r);
+    a.num_pieces = get_u32(&r);
+    a.memory_id = get_u64(&r);
+    a.ends[0] = get_u64(&r);
+    a.ends[1] = get_u64(&r);
     get_bytes(&r, a.name, sizeof a.name);
-    if (!announce_valid(&a) || !name_valid(a.name) || !only_zeros_left(&r))
+    if (!announce_valid(&a) || !text_valid(a.name, sizeof a.name) || !only_zeros_left(&r))
         return -1;
     *announce_out = a;
     return 0;
@@ -218,6 +231,9 @@ void pw_note_encode(const pw_note *note, uint8_t bytes[PW_NOTE_BYTES]) {
     put_u64(&w, note->id);
     put_u64(&w, note->generation);
     put_bytes(&w, note->nonce, sizeof note->nonce);
+    put_u32(&w, note->piece);
+    put_u64(&w, note->bytes);
+    put_bytes(&w, note->token, sizeof note->token);
 }
 
 int pw_note_decode(const uint8_t bytes[PW_NOTE_BYTES], pw_note *note_out) {
@@ -233,9 +249,41 @@ int pw_note_decode(const uint8_t bytes[PW_NOTE_BYTES], pw_note *note_out) {
     note.id = get_u64(&r);
     note.generation = get_u64(&r);
     get_bytes(&r, note.nonce, sizeof note.nonce);
+    note.piece = get_u32(&r);
+    note.bytes = get_u64(&r);
+    get_bytes(&r, note.token, sizeof note.token);
     if (note.kind < PW_NOTE_CONNECT || note.kind > PW_NOTE_ACK || note.rank >= PW_MAX_RANKS ||
-        !pw_status_name((int)note.status) || note.num_fds > 1 || !only_zeros_left(&r))
+        !pw_status_name((int)note.status) || note.num_fds > 1 || note.piece >= PW_MAX_PIECES ||
+        note.bytes > PTRDIFF_MAX || !only_zeros_left(&r))
         return -1;
     *note_out = note;
+    return 0;
+}
+
+void pw_card_encode(const pw_card *card, uint8_t bytes[PW_CARD_BYTES]) {
+    writer w;
+    begin(&w, bytes, PW_CARD_BYTES, CARD_MAGIC);
+    put_u32(&w, card->status);
+    put_u32(&w, card->handles);
+    put_bytes(&w, card->uuid, sizeof card->uuid);
+    put_bytes(&w, card->pci, sizeof card->pci);
+    put_bytes(&w, card->reason, sizeof card->reason);
+}
+
+int pw_card_decode(const uint8_t bytes[PW_CARD_BYTES], pw_card *card_out) {
+    reader r;
+    pw_card card;
+    memset(&card, 0, sizeof card);
+    if (open_record(&r, bytes, PW_CARD_BYTES, CARD_MAGIC) != 0)
+        return -1;
+    card.status = get_u32(&r);
+    card.handles = get_u32(&r);
+    get_bytes(&r, card.uuid, sizeof card.uuid);
+    get_bytes(&r, card.pci, sizeof card.pci);
+    get_bytes(&r, card.reason, sizeof card.reason);
+    if (!pw_status_name((int)card.status) || card.handles >= 32 || !text_valid(card.uuid, sizeof card.uuid) ||
+        !text_valid(card.pci, sizeof card.pci) || !text_valid(card.reason, sizeof card.reason) || !only_zeros_left(&r))
+        return -1;
+    *card_out = card;
     return 0;
 }

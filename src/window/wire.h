@@ -3,22 +3,27 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * The records that ranks exchange: fixed size, encoded field by field in little-endian order, decoded by pure functions
- * that check every field. A record never holds a handle.
+ * that check every field. Only a note carries a handle; it goes to one rank and is wiped.
  *
  * hello     once per context: who a rank is, where it can be reached, and its options
+ * card      once per context that may use devices: the rank's device, or why it has none
  * announce  once per window: what a rank contributes
  * note      with each descriptor on a channel: which window and generation it belongs to
  */
 #ifndef PW_WINDOW_WIRE_H
 #define PW_WINDOW_WIRE_H
 
-#include "base/error.h"
+#include "memory/device.h"
+#include "memory/memory.h"
 
 enum {
     PW_WIRE_VERSION = 1,
     PW_HELLO_BYTES = 512,
     PW_ANNOUNCE_BYTES = 256,
-    PW_NOTE_BYTES = 64,
+    PW_NOTE_BYTES = 160,
+    PW_CARD_BYTES = 384,
+    PW_CARD_TEXT = 232,
+    PW_MAX_PIECES = 65536,
     PW_MAX_RANKS = 1 << 20,
     PW_MAX_SIGNALS = 65536,
     PW_ADDRESS_BYTES = 108,
@@ -63,10 +68,22 @@ void pw_hello_encode(const pw_hello *hello, uint8_t bytes[PW_HELLO_BYTES]);
 int pw_hello_decode(const uint8_t bytes[PW_HELLO_BYTES], pw_hello *hello_out);
 
 typedef struct {
+    uint32_t status;  /* peerwin_status of opening the device; the rest counts if it is OK */
+    uint32_t handles; /* kinds that the device announces, mask of peerwin_handle */
+    char uuid[PW_DEVICE_UUID];
+    char pci[PW_DEVICE_PCI];
+    char reason[PW_CARD_TEXT]; /* for a status that is not OK */
+} pw_card;
+
+void pw_card_encode(const pw_card *card, uint8_t bytes[PW_CARD_BYTES]);
+int pw_card_decode(const uint8_t bytes[PW_CARD_BYTES], pw_card *card_out);
+
+typedef struct {
     uint64_t id;
     uint64_t generation;
     uint64_t bytes;  /* size of the segment */
-    uint64_t mapped; /* bytes to map: at least `bytes`, a multiple of granularity */
+    uint64_t mapped; /* bytes to map: at least offset + bytes, a multiple of granularity */
+    uint64_t offset; /* of the segment in what is mapped; 0 unless attached */
     uint64_t granularity;
     uint32_t kind;    /* peerwin_handle */
     uint32_t handles; /* mask that the caller allows */
@@ -76,6 +93,10 @@ typedef struct {
     uint64_t nonce;      /* for verification */
     uint32_t has_neighbors;
     uint64_t reserve_bytes;
+    uint32_t attached;
+    uint32_t num_pieces;
+    uint64_t memory_id; /* names the memory at its owner, 0 = it has no name */
+    uint64_t ends[2];   /* attached: the first and the last (up to) 8 bytes, for verification */
     char name[PW_NAME_BYTES];
 } pw_announce;
 
@@ -98,6 +119,9 @@ typedef struct {
     uint64_t id;
     uint64_t generation;
     uint8_t nonce[16];
+    uint32_t piece; /* of the segment */
+    uint64_t bytes; /* of the piece */
+    uint8_t token[PW_TOKEN_BYTES];
 } pw_note;
 
 void pw_note_encode(const pw_note *note, uint8_t bytes[PW_NOTE_BYTES]);

@@ -52,6 +52,21 @@ static void write_announces(const char *dir) {
     write_file(dir, "announce-empty", bytes, sizeof(bytes));
 }
 
+static void write_devices(const char *dir) {
+    uint8_t bytes[PW_ANNOUNCE_BYTES];
+    uint8_t card_bytes[PW_CARD_BYTES];
+    pw_announce announce = record_attached();
+    pw_announce_encode(&announce, bytes);
+    write_file(dir, "announce-attached", bytes, sizeof(bytes));
+    pw_card card = record_card();
+    pw_card_encode(&card, card_bytes);
+    write_file(dir, "card", card_bytes, sizeof(card_bytes));
+    card.status = PEERWIN_ERR_UNSUPPORTED;
+    memcpy(card.reason, "there is no CUDA driver", 23);
+    pw_card_encode(&card, card_bytes);
+    write_file(dir, "card-without", card_bytes, sizeof(card_bytes));
+}
+
 static void write_notes(const char *dir) {
     static const char *const names[] = {"", "note-connect", "note-accept", "note-handle", "note-ack"};
     uint8_t bytes[PW_NOTE_BYTES];
@@ -69,6 +84,7 @@ int main(int argc, char **argv) {
     }
     write_hellos(argv[1]);
     write_announces(argv[1]);
+    write_devices(argv[1]);
     write_notes(argv[1]);
     return 0;
 }

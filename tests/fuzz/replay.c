@@ -20,9 +20,11 @@ static int is_taken(const uint8_t *bytes, size_t size) {
     pw_hello hello;
     pw_announce announce;
     pw_note note;
+    pw_card card;
     return (size == PW_HELLO_BYTES && pw_hello_decode(bytes, &hello) == 0) ||
            (size == PW_ANNOUNCE_BYTES && pw_announce_decode(bytes, &announce) == 0) ||
-           (size == PW_NOTE_BYTES && pw_note_decode(bytes, &note) == 0);
+           (size == PW_NOTE_BYTES && pw_note_decode(bytes, &note) == 0) ||
+           (size == PW_CARD_BYTES && pw_card_decode(bytes, &card) == 0);
 }
 
 static int replay(const char *path) {

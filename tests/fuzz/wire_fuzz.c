@@ -48,10 +48,24 @@ static void try_announce(const uint8_t *data, size_t size) {
     uint8_t again[PW_ANNOUNCE_BYTES];
     pw_announce announce;
     if (pw_announce_decode(bytes, &announce) == 0) {
-        must(announce.bytes <= announce.mapped && announce.mapped % announce.granularity == 0);
+        must(announce.bytes <= announce.mapped && announce.offset <= announce.mapped - announce.bytes);
+        must(announce.mapped % announce.granularity == 0 && announce.num_pieces >= 1);
         must(announce.num_signals >= 1 && announce.num_signals <= PW_MAX_SIGNALS);
         must(memchr(announce.name, '\0', sizeof(announce.name)) != NULL);
         pw_announce_encode(&announce, again);
+        must(memcmp(bytes, again, sizeof(again)) == 0);
+    }
+    free(bytes);
+}
+
+static void try_card(const uint8_t *data, size_t size) {
+    uint8_t *bytes = record_of(data, size, PW_CARD_BYTES);
+    uint8_t again[PW_CARD_BYTES];
+    pw_card card;
+    if (pw_card_decode(bytes, &card) == 0) {
+        must(memchr(card.uuid, '\0', sizeof(card.uuid)) != NULL && memchr(card.pci, '\0', sizeof(card.pci)) != NULL);
+        must(memchr(card.reason, '\0', sizeof(card.reason)) != NULL && pw_status_name((int)card.status) != NULL);
+        pw_card_encode(&card, again);
         must(memcmp(bytes, again, sizeof(again)) == 0);
     }
     free(bytes);
@@ -73,5 +87,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     try_hello(data, size);
     try_announce(data, size);
     try_note(data, size);
+    try_card(data, size);
     return 0;
 }

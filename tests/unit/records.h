@@ -49,8 +49,33 @@ static inline pw_announce record_announce(void) {
     announce.pad_offset = 8192;
     announce.nonce = 0xFEDCBA9876543210u;
     announce.has_neighbors = 1;
+    announce.num_pieces = 1;
+    announce.memory_id = 12;
     memcpy(announce.name, "temperature", 11);
     return announce;
+}
+
+/* A stretch of two allocations that the caller had, in the middle of them. */
+static inline pw_announce record_attached(void) {
+    pw_announce announce = record_announce();
+    announce.kind = PEERWIN_HANDLE_FD;
+    announce.granularity = 2 << 20;
+    announce.mapped = 4 << 20;
+    announce.offset = 768;
+    announce.attached = 1;
+    announce.num_pieces = 2;
+    announce.ends[0] = 0x1122334455667788u;
+    announce.ends[1] = 0x99u;
+    return announce;
+}
+
+static inline pw_card record_card(void) {
+    pw_card card;
+    memset(&card, 0, sizeof(card));
+    card.handles = PEERWIN_HANDLE_FD | PEERWIN_HANDLE_LEGACY;
+    memcpy(card.uuid, "GPU-01234567-89ab-cdef-0123-456789abcdef", 40);
+    memcpy(card.pci, "0000:04:00.0", 12);
+    return card;
 }
 
 static inline pw_note record_note(pw_note_kind kind) {
@@ -63,6 +88,11 @@ static inline pw_note record_note(pw_note_kind kind) {
     note.id = 0x100000007u;
     note.generation = 1;
     memset(note.nonce, 0x4E, sizeof(note.nonce));
+    if (kind == PW_NOTE_HANDLE) {
+        note.piece = 2;
+        note.bytes = 8192;
+        memset(note.token, 0x7C, sizeof(note.token));
+    }
     return note;
 }
 

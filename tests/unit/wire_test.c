@@ -15,12 +15,15 @@ static int encodes_again(const uint8_t *bytes, size_t size) {
     pw_hello hello;
     pw_announce announce;
     pw_note note;
+    pw_card card;
     if (size == PW_HELLO_BYTES && pw_hello_decode(bytes, &hello) == 0) {
         pw_hello_encode(&hello, again);
     } else if (size == PW_ANNOUNCE_BYTES && pw_announce_decode(bytes, &announce) == 0) {
         pw_announce_encode(&announce, again);
     } else if (size == PW_NOTE_BYTES && pw_note_decode(bytes, &note) == 0) {
         pw_note_encode(&note, again);
+    } else if (size == PW_CARD_BYTES && pw_card_decode(bytes, &card) == 0) {
+        pw_card_encode(&card, again);
     } else {
         return -1; /* refused */
     }
@@ -131,6 +134,12 @@ static void an_announce_out_of_range_is_refused(void **state) {
     REFUSES_ANNOUNCE(a.pad_offset = 4);
     REFUSES_ANNOUNCE(a.pad_offset = UINT64_MAX - 7);
     REFUSES_ANNOUNCE(a.reserve_bytes = UINT64_MAX);
+    REFUSES_ANNOUNCE(a.offset = 8); /* only attached memory begins later */
+    REFUSES_ANNOUNCE(a.attached = 2);
+    REFUSES_ANNOUNCE(a.num_pieces = 0);
+    REFUSES_ANNOUNCE(a.num_pieces = PW_MAX_PIECES + 1);
+    REFUSES_ANNOUNCE(a = record_attached(); a.offset = a.mapped - a.bytes + 1);
+    REFUSES_ANNOUNCE(a = record_attached(); a.offset = UINT64_MAX);
     REFUSES_ANNOUNCE(memset(a.name, 'n', sizeof(a.name)));
     REFUSES_ANNOUNCE(a.name[40] = 'n');
 }
@@ -160,6 +169,36 @@ static void a_note_out_of_range_is_refused(void **state) {
     REFUSES_NOTE(n.status = 5);
     REFUSES_NOTE(n.status = UINT32_MAX);
     REFUSES_NOTE(n.num_fds = 2);
+    REFUSES_NOTE(n.piece = PW_MAX_PIECES);
+    REFUSES_NOTE(n.bytes = UINT64_MAX);
+}
+
+static int takes_card(const pw_card *card) {
+    uint8_t bytes[PW_CARD_BYTES];
+    pw_card back;
+    pw_card_encode(card, bytes);
+    return pw_card_decode(bytes, &back) == 0;
+}
+
+#define REFUSES_CARD(change)                                                                                           \
+    do {                                                                                                               \
+        pw_card c = record_card();                                                                                     \
+        change;                                                                                                        \
+        if (takes_card(&c)) {                                                                                          \
+            fail_msg("taken: " #change);                                                                               \
+        }                                                                                                              \
+    } while (0)
+
+static void a_card_out_of_range_is_refused(void **state) {
+    pw_card card = record_card();
+    (void)state;
+    assert_true(takes_card(&card));
+    REFUSES_CARD(c.status = 5);
+    REFUSES_CARD(c.handles = 32);
+    REFUSES_CARD(memset(c.uuid, 'u', sizeof(c.uuid)));
+    REFUSES_CARD(memset(c.pci, 'p', sizeof(c.pci)));
+    REFUSES_CARD(memset(c.reason, 'r', sizeof(c.reason)));
+    REFUSES_CARD(c.reason[7] = 'r'); /* something after the end of the text */
 }
 
 /* Every single bit turned: refused, or a record that encodes to exactly these bytes. Nothing in between. */
@@ -186,6 +225,12 @@ static void whatever_is_taken_encodes_to_the_same_bytes(void **state) {
     turn_every_bit(bytes, PW_ANNOUNCE_BYTES);
     pw_note_encode(&note, bytes);
     turn_every_bit(bytes, PW_NOTE_BYTES);
+    pw_announce attached = record_attached();
+    pw_announce_encode(&attached, bytes);
+    turn_every_bit(bytes, PW_ANNOUNCE_BYTES);
+    pw_card card = record_card();
+    pw_card_encode(&card, bytes);
+    turn_every_bit(bytes, PW_CARD_BYTES);
 }
 
 static void other_records_and_other_versions_are_refused(void **state) {
@@ -217,6 +262,7 @@ int main(void) {
         cmocka_unit_test(a_hello_out_of_range_is_refused),
         cmocka_unit_test(an_announce_out_of_range_is_refused),
         cmocka_unit_test(a_note_out_of_range_is_refused),
+        cmocka_unit_test(a_card_out_of_range_is_refused),
         cmocka_unit_test(whatever_is_taken_encodes_to_the_same_bytes),
         cmocka_unit_test(other_records_and_other_versions_are_refused),
         cmocka_unit_test(nothing_is_written_when_refused),
