@@ -1,0 +1,176 @@
+/*
+ * Copyright (c) 2026, the peerwin contributors.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Programs that sit in the driver's own synchronisation, in CUDA space, behind a wait or barrier whose peer dies or
+ * aborts: the watchdog frees them within a second, and from then on all calls return the cause. Without a watchdog
+ * peerwin_stream_sync does so.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "holdings.h"
+#include "inject.h"
+#include "support/device.h"
+#include "team.h"
+
+enum { TIMEOUT_MS = 20000, TEAM = 2, THREADS_END_MS = 50 };
+
+typedef enum { BEHIND_WAIT, BEHIND_CONSUME, BEHIND_BARRIER } place;
+
+typedef struct {
+    const char *name;
+    place where;
+    int aborts;   /* the last rank, instead of dying */
+    int watchdog; /* else the wait is the library's */
+    int own;      /* a stream of the test's own, else the legacy one */
+} fate;
+
+static const fate fates[] = {
+    {"a wait, death", BEHIND_WAIT, 0, 1, 1},
+    {"a barrier, death", BEHIND_BARRIER, 0, 1, 0},
+    {"the library's wait, death", BEHIND_WAIT, 0, 0, 1},
+    {"a consume, abort", BEHIND_CONSUME, 1, 1, 0},
+    {"a barrier, abort", BEHIND_BARRIER, 1, 1, 1},
+    {"the library's wait, abort", BEHIND_BARRIER, 1, 0, 0},
+};
+enum { FATES = sizeof(fates) / sizeof(fates[0]), DEATHS = 3 };
+
+typedef struct {
+    peerwin_ctx *ctx;
+    peerwin_win *win;
+    peerwin_stream stream;
+} life;
+
+static life begin(const fate *f, MPI_Comm comm) {
+    life l = {0};
+    peerwin_config config;
+    peerwin_config_init(&config);
+    config.space = PEERWIN_SPACE_CUDA;
+    config.timeout_ms = TIMEOUT_MS;
+    config.flags = f->watchdog ? 0 : PEERWIN_NO_WATCHDOG;
+    l.stream = f->own ? device_stream_new() : NULL;
+    CHECK_OK(peerwin_init(comm, &config, &l.ctx));
+    CHECK_OK(peerwin_win_alloc(l.ctx, 4096, NULL, &l.win));
+    CHECK_OK(peerwin_barrier(l.ctx, l.stream));
+    CHECK_OK(peerwin_stream_sync(l.ctx, l.stream));
+    return l;
+}
+
+static void get_stuck(const fate *f, const life *l) {
+    switch (f->where) {
+    case BEHIND_WAIT:
+        CHECK_OK(peerwin_wait(l->win, 3, 1000, l->stream));
+        CHECK_OK(peerwin_wait(l->win, 4, 1ull << 63, l->stream));
+        break;
+    case BEHIND_CONSUME:
+        CHECK_OK(peerwin_consume(l->win, 5, 2, l->stream));
+        CHECK_OK(peerwin_consume(l->win, 5, 2, l->stream));
+        break;
+    default:
+        CHECK_OK(peerwin_barrier(l->ctx, l->stream));
+        CHECK_OK(peerwin_wait(l->win, 3, 1, l->stream));
+    }
+}
+
+static void end(life *l) {
+    CHECK_OK(peerwin_win_free(l->win));
+    CHECK_OK(peerwin_finalize(l->ctx));
+    if (l->stream != NULL) {
+        device_stream_free(l->stream);
+    }
+}
+
+/* The rank that the others wait for. */
+static void be_waited_for(const fate *f, MPI_Comm comm) {
+    life l = begin(f, comm);
+    test_sleep_ms(100); /* so that the others are in the driver */
+    inject_stamp();
+    if (!f->aborts) {
+        inject_die();
+    }
+    CHECK_OK(peerwin_abort(l.ctx));
+    end(&l);
+}
+
+static void be_freed(const fate *f, MPI_Comm comm) {
+    char peer[32];
+    peerwin_status cause = f->aborts ? PEERWIN_ERR_ABORTED : PEERWIN_ERR_PEER_LOST;
+    snprintf(peer, sizeof(peer), "peer %d", TEAM);
+    holdings before = holdings_take();
+    life l = begin(f, comm);
+    get_stuck(f, &l);
+    if (f->watchdog) {
+        device_stream_sync(l.stream);
+    } else {
+        CHECK_STATUS(peerwin_stream_sync(l.ctx, l.stream), cause, peer);
+    }
+    double late = team_seconds_since_death();
+    CHECK(device_stream_is_idle(l.stream));
+    CHECK_STATUS(peerwin_stream_sync(l.ctx, l.stream), cause, peer);
+    CHECK_STATUS(peerwin_check(l.ctx), cause, peer);
+    CHECK_STATUS(peerwin_wait(l.win, 0, 0, l.stream), cause, peer);
+    if (late > 1.0) {
+        test_fail(__FILE__, __LINE__, "%s: freed after %.3f s", f->name, late);
+    }
+    end(&l);
+    test_sleep_ms(THREADS_END_MS); /* of the streams in a simulated driver */
+    holdings_check(&before, f->name);
+    MPI_Allreduce(MPI_IN_PLACE, &late, 1, MPI_DOUBLE, MPI_MAX, team_comm);
+    if (job.rank == 0) {
+        printf("ok %s (freed after %.3f s)\n", f->name, late);
+    }
+}
+
+/* The first deaths have a victim each; the last rank but them all is the one that aborts. */
+static int odd_one(int i) {
+    return TEAM + (i < DEATHS ? i : DEATHS);
+}
+
+static MPI_Comm make_comm(int i) {
+    MPI_Comm comm;
+    int in = job.rank < TEAM || job.rank == odd_one(i);
+    MPI_Comm_split(MPI_COMM_WORLD, in ? 0 : MPI_UNDEFINED, job.rank, &comm);
+    return comm;
+}
+
+/* A simulated driver has threads of its own, from the first use on. */
+static void warm_up(void) {
+    if (job.rank < TEAM) {
+        life l = begin(&fates[0], team_comm);
+        device_stream_sync(NULL);
+        end(&l);
+        test_sleep_ms(THREADS_END_MS);
+    }
+}
+
+/* stuck VERDICT: two ranks that stay, a victim for each death, one rank that aborts. */
+int main(int argc, char **argv) {
+    MPI_Comm comms[FATES];
+    test_begin(argc, argv);
+    CHECK(argc >= 2);
+    team_begin(TEAM);
+    CHECK_EQUAL(job.size, TEAM + DEATHS + 1);
+    for (int i = 0; i < FATES; i++) {
+        comms[i] = make_comm(i);
+    }
+    warm_up();
+    MPI_Barrier(MPI_COMM_WORLD);
+    for (int i = 0; i < FATES; i++) {
+        if (comms[i] == MPI_COMM_NULL) {
+            continue;
+        }
+        team_meet(comms[i]);
+        if (job.rank >= TEAM) {
+            be_waited_for(&fates[i], comms[i]);
+        } else {
+            be_freed(&fates[i], comms[i]);
+        }
+    }
+    if (job.rank >= TEAM) {
+        fflush(NULL);
+        _Exit(0);
+    }
+    team_meet(team_comm);
+    team_end(argv[1]);
+}
