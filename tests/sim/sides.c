@@ -123,9 +123,9 @@ static void make_context(const char *library, side *sides, int count, int rank, 
     pw_gate_init(&ctx->gate, ctx->wiped);
     ctx->layout = pw_pad_layout_of(count);
     ctx->arena_layout = pw_arena_layout_of(count);
-    ctx->memory = pw_memory_on_gpu(PEERWIN_HANDLE_FD);
+    ctx->memory_of_arenas = pw_memory_on_gpu(PEERWIN_HANDLE_FD);
     ctx->peers = calloc((size_t)count, sizeof *ctx->peers);
-    CHECK(ctx->peers && ctx->memory);
+    CHECK(ctx->peers && ctx->memory_of_arenas);
     OK(pw_liveness_create(&ctx->live, count, &site));
     OK(pw_gpu_open(&request, &site, &ctx->gpu));
     sides[rank].ctx = ctx;

@@ -294,7 +294,7 @@ static void add_is_refused_without_atomics(void) {
          PEERWIN_ERR_UNSUPPORTED, "no atomics");
     OK(peerwin_signal(sides[0].win, 0, 0, PEERWIN_SIGNAL_ADD, 1, sides[0].stream));
     OK(peerwin_signal(sides[0].win, 1, 0, PEERWIN_SIGNAL_SET, 1, sides[0].stream));
-    sides[1].ctx->memory = pw_memory_on_gpu(PEERWIN_HANDLE_HOST);
+    sides[1].ctx->memory_of_arenas = pw_memory_on_gpu(PEERWIN_HANDLE_HOST);
     SAYS(peerwin_signal(sides[1].win, 1, 0, PEERWIN_SIGNAL_ADD, 1, sides[1].stream), PEERWIN_ERR_UNSUPPORTED,
          "host memory");
     SAYS(peerwin_consume(sides[1].win, 0, 1, sides[1].stream), PEERWIN_ERR_UNSUPPORTED, "host memory");
