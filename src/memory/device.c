@@ -15,6 +15,13 @@ typedef struct {
     int *value;
 } attribute_row;
 
+/* Headers and drivers of 12.0 do not know the attribute: then nobody can tell, and 0 is said. */
+static int find_mps(const pw_driver *driver, CUdevice device) {
+    const CUdevice_attribute mps_enabled = (CUdevice_attribute)133;
+    int enabled = 0;
+    return driver->cuDeviceGetAttribute(&enabled, mps_enabled, device) == CUDA_SUCCESS ? enabled : 0;
+}
+
 static peerwin_status ask(const pw_driver *driver, CUdevice device, const attribute_row *rows, size_t count,
                           const pw_site *site) {
     for (size_t i = 0; i < count; i++) {
@@ -80,6 +87,7 @@ peerwin_status pw_device_describe(const pw_driver *driver, int ordinal, const pw
     d.handles = PEERWIN_HANDLE_HOST | PEERWIN_HANDLE_LEGACY;
     d.handles |= vmm && fd ? PEERWIN_HANDLE_FD : 0u;
     d.handles |= vmm && fabric ? PEERWIN_HANDLE_FABRIC : 0u;
+    d.mps = find_mps(driver, device);
     d.handles |= pool_types & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR ? PEERWIN_HANDLE_POOL : 0u;
     *device_out = d;
     return PEERWIN_OK;

@@ -45,6 +45,7 @@ typedef struct {
     int ipc_events;
     int stream_waits; /* 64-bit stream memory operations */
     int flush_remote; /* CAN_FLUSH_REMOTE_WRITES */
+    int mps;          /* contexts of this process are clients of MPS */
 } pw_device;
 
 /* Describes the device with this ordinal, 0 .. pw_driver_devices - 1. */

@@ -50,7 +50,7 @@ static void print_device(int ordinal, const pw_device *d) {
 }
 
 void devices_print(void) {
-    printf("\ndevices (as the driver announces them; windows in device memory are not in this version)\n");
+    printf("\ndevices (as the driver announces them to rank 0; what works is below)\n");
     pw_driver *driver = open_driver();
     if (driver == NULL) {
         printf("  none: %s\n", peerwin_last_error());

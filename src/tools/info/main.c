@@ -10,6 +10,7 @@
 #include "environment.h"
 #include "facts.h"
 #include "info.h"
+#include "kinds.h"
 #include "options.h"
 #include "pairs.h"
 #include "ranks.h"
@@ -61,21 +62,24 @@ static void report_here(bool as_json, json *j) {
 
 /* What needed the others. `error` is NULL or why there is no context, and then there is no matrix. */
 static void report_ranks(bool as_json, json *j, const rank_record *ranks, int n, const pair_matrix *pairs,
-                         const char *error) {
+                         const kind_record *kinds, const char *error) {
     if (as_json) {
         ranks_write(ranks, n, j);
         json_text(j, "error", error);
         if (pairs != NULL)
             pairs_write(pairs, j);
+        kinds_write(kinds, j);
         json_close(j, '}');
         return;
     }
     ranks_print_capabilities(ranks, n);
     ranks_print(ranks, n);
+    ranks_print_devices(ranks, n);
     if (error != NULL)
         printf("\npairs\n  not known, because there is no context: %s\n", error);
     if (pairs != NULL)
         pairs_print(pairs, stdout);
+    kinds_print(kinds);
     if (n == 1)
         printf("\nStart it by mpirun -n RANKS peerwin-info to see the paths between ranks.\n");
 }
@@ -105,8 +109,10 @@ static bool report(bool as_json, int rank) {
     peerwin_ctx *ctx = make_context(rank, error, sizeof error);
     rank_record *ranks = ranks_collect(ctx);
     pair_matrix *pairs = ctx != NULL ? pairs_collect(ctx) : NULL;
+    kind_record *kinds = kinds_collect(ctx);
     if (rank == 0)
-        report_ranks(as_json, &j, ranks, size, pairs, ctx != NULL ? NULL : error);
+        report_ranks(as_json, &j, ranks, size, pairs, kinds, ctx != NULL ? NULL : error);
+    kinds_free(kinds);
     pairs_free(pairs);
     free(ranks);
     if (ctx == NULL)

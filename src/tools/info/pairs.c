@@ -72,6 +72,14 @@ static int text_number(pair_matrix *m, const char *text) {
     return m->num_texts++;
 }
 
+/* Past the place that a whole sentence of the library begins with: the pair is the place here. */
+static const char *without_place(const char *reason, int to) {
+    char peer[32];
+    snprintf(peer, sizeof peer, ", peer %d: ", to);
+    const char *end = strncmp(reason, "peerwin_", 8) == 0 ? strstr(reason, peer) : NULL;
+    return end != NULL ? end + strlen(peer) : reason;
+}
+
 void pairs_set(pair_matrix *m, int from, int to, pair_kind kind, const char *reason) {
     const size_t at = (size_t)from * (size_t)m->n + (size_t)to;
     m->kinds[at] = kind;
@@ -80,7 +88,7 @@ void pairs_set(pair_matrix *m, int from, int to, pair_kind kind, const char *rea
         return;
     char halfway[REASON_BYTES];
     char text[REASON_BYTES];
-    generalise(halfway, reason, to, "the other rank");
+    generalise(halfway, without_place(reason, to), to, "the other rank");
     generalise(text, halfway, from, "this rank");
     m->reasons[at] = text_number(m, text);
 }
@@ -124,7 +132,7 @@ pair_matrix *pairs_collect(const peerwin_ctx *ctx) {
 
 /* ---- JSON */
 
-static void write_pair(const pair_matrix *m, int from, int to, json *j) {
+void pairs_write_one(const pair_matrix *m, int from, int to, json *j) {
     const size_t at = (size_t)from * (size_t)m->n + (size_t)to;
     json_open(j, NULL, '{');
     json_number(j, "from", from);
@@ -140,6 +148,6 @@ void pairs_write(const pair_matrix *m, json *j) {
     json_open(j, "pairs", '[');
     for (int from = 0; from < m->n; from++)
         for (int to = 0; to < m->n; to++)
-            write_pair(m, from, to, j);
+            pairs_write_one(m, from, to, j);
     json_close(j, ']');
 }

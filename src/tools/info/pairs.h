@@ -39,7 +39,11 @@ void pairs_set(pair_matrix *m, int from, int to, pair_kind kind, const char *rea
 /** The matrix, condensed if there are more than 32 ranks, then the reasons. */
 void pairs_print(const pair_matrix *m, FILE *file);
 
-/** The list `pairs`. */
+/** The reasons alone, each with its pairs; nothing if all pairs are direct. */
+void pairs_print_reasons(const pair_matrix *m, FILE *file);
+
+/** The list `pairs`; one member of such a list. */
 void pairs_write(const pair_matrix *m, json *j);
+void pairs_write_one(const pair_matrix *m, int from, int to, json *j);
 
 #endif

@@ -10,15 +10,16 @@
 #include "info.h"
 #include "ranges.h"
 
+#include "base/env.h"
+
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Not a question to the kernel: this version has no windows in GPU memory. */
+/* Not a question to the kernel: whether there is a GPU that can be used. */
 static const char cuda_name[] = "CUDA";
-static const char cuda_reason[] = "not in this version";
 static const char cuda_use[] = "windows in GPU memory";
 
 /* ---- collecting */
@@ -33,6 +34,28 @@ static int node_of_self(const peerwin_ctx *ctx) {
     if (ctx == NULL || peerwin_peer_query(ctx, peerwin_rank(ctx), &self) != PEERWIN_OK)
         return -1;
     return self.node;
+}
+
+/* The device that the context uses, as the driver describes it; or why there is none. */
+static void describe_device(const peerwin_ctx *ctx, rank_record *me) {
+    const pw_site site = {.call = "peerwin-info", .stage = "devices", .rank = PW_NONE, .peer = PW_NONE};
+    peerwin_peer self = {.size = sizeof self, .device = ""};
+    pw_driver *driver = NULL;
+    pw_device device;
+    pw_env env;
+    if (pw_env_read(&site, &env) != PEERWIN_OK || pw_driver_open(env.cuda_library, &site, &driver) != PEERWIN_OK) {
+        snprintf(me->no_device, sizeof me->no_device, "%s", peerwin_last_error());
+        return;
+    }
+    if (ctx == NULL || peerwin_peer_query(ctx, peerwin_rank(ctx), &self) != PEERWIN_OK || self.device[0] == '\0')
+        snprintf(me->no_device, sizeof me->no_device, "there is no context in CUDA space");
+    snprintf(me->device, sizeof me->device, "%s", self.device);
+    for (int i = 0; i < pw_driver_devices(driver); i++)
+        if (pw_device_describe(driver, i, &site, &device) == PEERWIN_OK && strcmp(device.uuid, self.device) == 0) {
+            snprintf(me->pci, sizeof me->pci, "%s", device.pci);
+            me->mps = device.mps;
+        }
+    pw_driver_close(driver);
 }
 
 static void describe_self(const peerwin_ctx *ctx, rank_record *me) {
@@ -52,6 +75,7 @@ static void describe_self(const peerwin_ctx *ctx, rank_record *me) {
             me->cpus[cpu] = CPU_ISSET(cpu, &set) != 0;
     for (int i = 0; i < CAPABILITIES; i++)
         me->codes[i] = capabilities[i].probe();
+    describe_device(ctx, me);
 }
 
 rank_record *ranks_collect(peerwin_ctx *ctx) {
@@ -87,6 +111,10 @@ static void print_answer(const rank_record *ranks, int n, int i, int like) {
     printf(" (%s)\n", capabilities[i].use);
 }
 
+static bool is_mig(const rank_record *r) {
+    return strncmp(r->device, "MIG-", 4) == 0;
+}
+
 void ranks_print_capabilities(const rank_record *ranks, int n) {
     printf("\nkernel\n");
     for (int i = 0; i < CAPABILITIES; i++) {
@@ -98,7 +126,10 @@ void ranks_print_capabilities(const rank_record *ranks, int n) {
                 print_answer(ranks, n, i, like);
         }
     }
-    printf("  %-24s refused: %s (%s)\n", cuda_name, cuda_reason, cuda_use);
+    if (ranks[0].no_device[0] == '\0')
+        printf("  %-24s supported (%s)\n", cuda_name, cuda_use);
+    else
+        printf("  %-24s refused: %s (%s)\n", cuda_name, ranks[0].no_device, cuda_use);
 }
 
 void ranks_print(const rank_record *ranks, int n) {
@@ -113,6 +144,20 @@ void ranks_print(const rank_record *ranks, int n) {
             snprintf(node, sizeof node, "%d", r->node);
         printf("  %4d %4s  %-16s %8d %6u  %-11llu %-11llu %-11llu %s\n", rank, node, r->host, r->pid, r->uid,
                (unsigned long long)r->pid_ns, (unsigned long long)r->net_ns, (unsigned long long)r->user_ns, cpus);
+    }
+}
+
+void ranks_print_devices(const rank_record *ranks, int n) {
+    int devices = 0;
+    for (int rank = 0; rank < n; rank++)
+        devices += ranks[rank].device[0] != '\0';
+    if (devices == 0)
+        return;
+    printf("\ndevices of ranks\n  %4s %-44s %-16s %-4s %s\n", "rank", "device", "pci", "mps", "mig");
+    for (int rank = 0; rank < n; rank++) {
+        const rank_record *r = &ranks[rank];
+        printf("  %4d %-44s %-16s %-4s %s\n", rank, r->device[0] != '\0' ? r->device : "-",
+               r->pci[0] != '\0' ? r->pci : "-", r->mps ? "yes" : "no", is_mig(r) ? "yes" : "no");
     }
 }
 
@@ -149,6 +194,11 @@ static void write_rank(const rank_record *ranks, int rank, json *j) {
     json_number(j, "net_namespace", (long long)r->net_ns);
     json_number(j, "user_namespace", (long long)r->user_ns);
     json_text(j, "cpus", cpus);
+    json_text(j, "device", r->device[0] != '\0' ? r->device : NULL);
+    json_text(j, "pci", r->pci[0] != '\0' ? r->pci : NULL);
+    json_bool(j, "mps", r->mps != 0);
+    json_bool(j, "mig", is_mig(r));
+    json_text(j, "no_device", r->no_device[0] != '\0' ? r->no_device : NULL);
     json_open(j, "capabilities_unlike_rank_0", '[');
     for (int i = 0; i < CAPABILITIES; i++)
         if (r->codes[i] != ranks[0].codes[i])
@@ -161,7 +211,7 @@ void ranks_write(const rank_record *ranks, int n, json *j) {
     json_open(j, "capabilities", '[');
     for (int i = 0; i < CAPABILITIES; i++)
         write_capability(&ranks[0], i, j);
-    write_answer(j, cuda_name, cuda_reason, cuda_use);
+    write_answer(j, cuda_name, ranks[0].no_device[0] != '\0' ? ranks[0].no_device : NULL, cuda_use);
     json_close(j, ']');
     json_open(j, "ranks", '[');
     for (int rank = 0; rank < n; rank++)

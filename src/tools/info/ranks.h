@@ -9,6 +9,7 @@
 
 #include "capability.h"
 #include "json.h"
+#include "memory/device.h"
 #include "peerwin/peerwin.h"
 
 #include <stdint.h>
@@ -25,6 +26,10 @@ typedef struct {
     uint64_t net_ns;
     uint64_t user_ns;
     char host[64];
+    char device[PW_DEVICE_UUID]; /* that peerwin uses here, "" for none */
+    char pci[PW_DEVICE_PCI];
+    int32_t mps;
+    char no_device[200];            /* why there is none */
     unsigned char cpus[RANKS_CPUS]; /* 1 = may run there */
 } rank_record;
 
@@ -33,6 +38,9 @@ rank_record *ranks_collect(peerwin_ctx *ctx);
 
 void ranks_print_capabilities(const rank_record *ranks, int n);
 void ranks_print(const rank_record *ranks, int n);
+
+/** Which GPU is whose; nothing if nobody has one. */
+void ranks_print_devices(const rank_record *ranks, int n);
 
 /** The lists `capabilities` (those of rank 0) and `ranks` (each with what differs from rank 0). */
 void ranks_write(const rank_record *ranks, int n, json *j);

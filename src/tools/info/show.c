@@ -153,14 +153,20 @@ static void print_reason(const pair_matrix *m, int text, FILE *file) {
     free(done);
 }
 
+void pairs_print_reasons(const pair_matrix *m, FILE *file) {
+    for (int text = 0; text < m->num_texts; text++)
+        print_reason(m, text, file);
+}
+
 void pairs_print(const pair_matrix *m, FILE *file) {
-    fprintf(file, "\npairs (self; direct by shared host memory: host; mpi: by messages; -: no path)\n");
+    fprintf(file,
+            "\npairs (self; direct through host memory: host, one GPU: same, NVLink: nvl, PCIe: pcie, fabric: fab;\n"
+            "  mpi: by messages; -: no path)\n");
     if (m->n <= WHOLE)
         print_whole(m, file);
     else
         print_condensed(m, file);
     if (m->num_texts > 0)
         fprintf(file, "\nnot direct, because\n");
-    for (int text = 0; text < m->num_texts; text++)
-        print_reason(m, text, file);
+    pairs_print_reasons(m, file);
 }

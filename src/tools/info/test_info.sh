@@ -132,6 +132,73 @@ refused)
     said=$(printf '%s\n' "$text" | grep -c '^peerwin-info: ') || true
     [ "$said" -eq 1 ] || fail "$said messages, not 1: $text"
     ;;
+sim-*)
+    # On the simulated driver: who has which device, how pairs are linked, and which kinds of handle are proved.
+    text=$("$@" "$info" 2>/dev/null) || fail "ended with status $?"
+    kinds=$(printf '%s\n' "$text" | section 'kinds of memory handle')
+    devices=$(printf '%s\n' "$text" | section 'devices of ranks' | awk '$1 ~ /^[0-9]+$/ { print $2 }' | sort -u | wc -l)
+    has "$text" '^  CUDA  *supported'
+    no_channel='fabric  refused: .*CUDA_ERROR_NOT_PERMITTED.*IMEX'
+    case $part in
+    sim-same)
+        [ "$devices" -eq 1 ] || fail "$devices devices, not 1: $text"
+        has "$text" '^  *0 self same'
+        for kind in 'legacy ' 'fd     ' 'host   '; do
+            has "$kinds" "^  $kind proved: $((ranks * (ranks - 1))) of $((ranks * (ranks - 1))) pairs"
+        done
+        has "$kinds" "$no_channel"
+        ;;
+    sim-nvswitch)
+        [ "$devices" -eq "$ranks" ] || fail "$devices devices, not $ranks: $text"
+        has "$text" '^  *0 self  nvl'
+        has "$kinds" 'fd  *proved: 12 of 12'
+        has "$kinds" "$no_channel"
+        ;;
+    sim-no-peer)
+        has "$kinds" 'legacy  refused: 0 of 2'
+        has "$kinds" '^  cuIpcOpenMemHandle failed with CUDA_ERROR_PEER_ACCESS_UNSUPPORTED'
+        has "$kinds" 'fd  *refused: 0 of 2'
+        has "$kinds" '^    from 0 to 1'
+        has "$kinds" 'host  *proved: 2 of 2'
+        ;;
+    sim-cliques)
+        has "$text" '^  *0 self  nvl    -    -'
+        has "$kinds" 'fabric  partly proved: 4 of 12'
+        has "$kinds" '^    from 0-1 to 2-3'
+        has "$text" 'cuMemImportFromShareableHandle failed'
+        ;;
+    sim-nodes)
+        has "$text" '^  *0 self  nvl  fab  fab'
+        has "$kinds" 'fabric  proved: 12 of 12'
+        has "$kinds" 'fd  *partly proved: 4 of 12'
+        has "$kinds" 'another pretended node'
+        ;;
+    sim-mig)
+        has "$text" '^  *1 MIG-.* yes  yes$'
+        has "$kinds" 'legacy  refused: 0 of 2'
+        has "$kinds" 'fd  *proved: 2 of 2'
+        ;;
+    sim-limited)
+        has "$kinds" 'fabric  not tried: PEERWIN_HANDLES'
+        has "$kinds" 'fd  *proved: 2 of 2'
+        ;;
+    *)
+        fail "unknown part $part"
+        ;;
+    esac
+    json=$("$@" "$info" --json 2>/dev/null) || fail "--json ended with status $?"
+    for state in proved 'partly proved' refused 'not tried'; do
+        there=$(printf '%s\n' "$json" | grep -c "\"state\": \"$state\"," | cat)
+        here=$(printf '%s\n' "$kinds" | grep -c "^  [a-z]*  *$state: " | cat)
+        # JSON says of what the kernel allows that it is refused, too.
+        [ "$there" -eq "$here" ] || [ "$state" = refused ] || fail "$there times '$state', not $here: $json"
+    done
+    [ "$(printf '%s\n' "$json" | grep -c '"pci": "0000:')" -ge "$ranks" ] || fail "no devices of ranks: $json"
+    if command -v python3 >/dev/null; then
+        printf '%s\n' "$json" | python3 -c 'import json, sys; d = json.load(sys.stdin); assert len(d["kinds"]) == 4' ||
+            fail "no JSON: $json"
+    fi
+    ;;
 usage)
     for option in --no-such-option surplus --env=1; do
         status=0

@@ -81,6 +81,22 @@ static void test_one_odd_pair_is_not_lost_in_the_ranges(void **state) {
     pairs_free(m);
 }
 
+static void test_reasons_leave_out_the_place_and_stand_alone(void **state) {
+    (void)state;
+    char *text = NULL;
+    size_t size = 0;
+    pair_matrix *m = nodes(2, 2);
+    pairs_set(m, 0, 1, none_kind, "peerwin_init: arenas: rank 0, peer 1: cuX failed");
+    pairs_set(m, 1, 0, none_kind, "peerwin_init: arenas: rank 1, peer 0: cuX failed");
+    FILE *file = open_memstream(&text, &size);
+    assert_non_null(file);
+    pairs_print_reasons(m, file);
+    fclose(file);
+    assert_string_equal(text, "  cuX failed:\n    from 0 to 1\n    from 1 to 0\n");
+    free(text);
+    pairs_free(m);
+}
+
 /* Rank 1 in rank 12 is no rank 1. */
 static void test_reasons_name_the_ranks_of_their_pair_only(void **state) {
     (void)state;
@@ -145,6 +161,7 @@ int main(void) {
         cmocka_unit_test(test_up_to_32_ranks_are_shown_as_a_matrix),
         cmocka_unit_test(test_more_ranks_are_shown_as_ranges),
         cmocka_unit_test(test_one_odd_pair_is_not_lost_in_the_ranges),
+        cmocka_unit_test(test_reasons_leave_out_the_place_and_stand_alone),
         cmocka_unit_test(test_reasons_name_the_ranks_of_their_pair_only),
         cmocka_unit_test(test_an_endless_reason_is_cut_off),
         cmocka_unit_test(test_ranges_that_do_not_fit_end_in_dots),
