@@ -5,12 +5,14 @@
  * The run in CUDA space: the device, then every kind of memory in turn with all cases. A kind that is not to be had
  * here is reported with the library's reason, and the run goes on.
  */
+#define _GNU_SOURCE
 #include "cuda.h"
 
 #include "base/env.h"
 #include "report.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const bench_case cases[] = {
@@ -122,6 +124,7 @@ static void run_kind(bench *b) {
         return;
     }
     const peerwin_status status = bench_cuda_start(b, first);
+    setenv("PEERWIN_LOG", "error", 0); /* what the library has to say of this machine it has said now */
     if (status == PEERWIN_ERR_TIMEOUT || status == PEERWIN_ERR_PEER_LOST)
         bench_fail_call(status, "start");
     if (status == PEERWIN_OK) {
