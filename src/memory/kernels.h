@@ -54,12 +54,17 @@ typedef struct {
     uint64_t to_row, to_plane;
     uint64_t from_row, from_plane;
     uint64_t row_bytes;
-    uint64_t items;                           /* in all */
-    uint64_t per_row;                         /* items */
-    uint64_t per_plane;                       /* rows */
-    uint64_t step_item, step_row, step_plane; /* PW_KERNEL_LANES items on: so many items, rows and planes */
-    uint32_t per_block;                       /* items, a multiple of PW_KERNEL_LANES */
-    uint32_t cell;                            /* bytes, divides every address, stride and length here */
+    uint64_t items;     /* in all */
+    uint64_t per_row;   /* items */
+    uint64_t per_plane; /* rows */
+    /* PW_KERNEL_LANES items on are so many items and rows, and so many bytes at either end; each time that the items
+       reach the end of a row, or the rows that of a plane, so many bytes more. */
+    uint64_t step_item, step_row;
+    int64_t step_to, step_from;
+    int64_t row_end_to, row_end_from;
+    int64_t plane_end_to, plane_end_from;
+    uint32_t per_block; /* items, a multiple of PW_KERNEL_LANES */
+    uint32_t cell;      /* bytes, divides every address, stride and length here */
     uint32_t slots;
 } pw_box_args;
 

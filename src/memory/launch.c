@@ -47,7 +47,7 @@ static peerwin_status launch(pw_gpu *gpu, peerwin_stream stream, int kernel, uns
     return code == CUDA_SUCCESS ? PEERWIN_OK : pw_fail_cuda(gpu->driver, site, code, "cuLaunchKernel");
 }
 
-/* A launch with nothing to do: before 12.4 the only way to load a function. */
+/* A launch with nothing to do: before 12.4 the only way to load a function. It ends before the next one is loaded. */
 static peerwin_status launch_nothing(pw_gpu *gpu, int kernel, const pw_site *site) {
     union {
         pw_copy_args copy;
@@ -57,7 +57,9 @@ static peerwin_status launch_nothing(pw_gpu *gpu, int kernel, const pw_site *sit
     memset(&args, 0, sizeof args);
     if (kernel == PW_KERNEL_BOX)
         args.box.per_row = args.box.per_plane = 1;
-    return launch(gpu, gpu->stream, kernel, 1, kernel == PW_KERNEL_WORD ? 1 : PW_KERNEL_LANES, &args, site);
+    const unsigned lanes = kernel == PW_KERNEL_WORD ? 1 : PW_KERNEL_LANES;
+    peerwin_status status = launch(gpu, gpu->stream, kernel, 1, lanes, &args, site);
+    return status == PEERWIN_OK ? pw_gpu_settle(gpu, site) : status;
 }
 
 static peerwin_status load_kernel(pw_gpu *gpu, int kernel, const pw_site *site) {
@@ -65,13 +67,17 @@ static peerwin_status load_kernel(pw_gpu *gpu, int kernel, const pw_site *site) 
     CUresult code = driver->cuModuleGetFunction(&gpu->kernels[kernel], gpu->module, kernel_names[kernel]);
     if (code != CUDA_SUCCESS)
         return pw_fail_cuda(driver, site, code, "cuModuleGetFunction");
-    if (!driver->cuFuncLoad) {
-        peerwin_status status = launch_nothing(gpu, kernel, site);
-        /* The next one must not be loaded while this one runs. */
-        return status == PEERWIN_OK && gpu->stream ? pw_gpu_settle(gpu, site) : status;
-    }
+    if (!driver->cuFuncLoad)
+        return launch_nothing(gpu, kernel, site);
     code = driver->cuFuncLoad(gpu->kernels[kernel]);
     return code == CUDA_SUCCESS ? PEERWIN_OK : pw_fail_cuda(driver, site, code, "cuFuncLoad");
+}
+
+static void unload(pw_gpu *gpu, peerwin_status first) {
+    if (gpu->module)
+        (void)pw_gpu_released(gpu, gpu->driver->cuModuleUnload(gpu->module), "cuModuleUnload", first);
+    gpu->module = NULL;
+    memset(gpu->kernels, 0, sizeof gpu->kernels);
 }
 
 peerwin_status pw_kernels_load(pw_gpu *gpu, const pw_site *site) {
@@ -86,19 +92,15 @@ peerwin_status pw_kernels_load(pw_gpu *gpu, const pw_site *site) {
     for (int kernel = 0; kernel < PW_NUM_KERNELS; kernel++) {
         peerwin_status status = load_kernel(gpu, kernel, site);
         if (status != PEERWIN_OK) {
-            pw_kernels_unload(gpu);
+            unload(gpu, status);
             return status;
         }
     }
     return PEERWIN_OK;
 }
 
-/* What unloading reports are failures of earlier work; the module is gone all the same. */
 void pw_kernels_unload(pw_gpu *gpu) {
-    if (gpu->module)
-        (void)gpu->driver->cuModuleUnload(gpu->module);
-    gpu->module = NULL;
-    memset(gpu->kernels, 0, sizeof gpu->kernels);
+    unload(gpu, PEERWIN_OK);
 }
 
 /* ---- how many blocks ---- */
@@ -175,15 +177,14 @@ static void merge(box_shape *shape) {
         shape->count[1] *= shape->count[2];
         shape->count[2] = 1;
     }
+    if (shape->count[2] == 1)
+        shape->to[1] = shape->from[1] = 0;
 }
 
 /* The largest cell that every row of both boxes is made of. */
-static uint32_t cell_of(const pw_box_args *args, const box_shape *shape) {
-    uint64_t bits = (uint64_t)(uintptr_t)args->to | (uint64_t)(uintptr_t)args->from | args->row_bytes;
-    if (shape->count[1] > 1)
-        bits |= args->to_row | args->from_row;
-    if (shape->count[2] > 1)
-        bits |= args->to_plane | args->from_plane;
+static uint32_t cell_of(const pw_box_args *args) {
+    const uint64_t bits = (uint64_t)(uintptr_t)args->to | (uint64_t)(uintptr_t)args->from | args->row_bytes |
+                          args->to_row | args->from_row | args->to_plane | args->from_plane;
     return bits % 16 == 0 ? 16 : bits % 8 == 0 ? 8 : bits % 4 == 0 ? 4 : 1;
 }
 
@@ -195,6 +196,16 @@ static uint64_t slots_of(const pw_box_args *args) {
     return divide_up(before + args->row_bytes, 16);
 }
 
+/* How far addresses move in a step, at the end of a row and at that of a plane, with these pitches. */
+static void plan_moves(const pw_box_args *args, uint64_t row, uint64_t plane, int64_t *step_out, int64_t *row_end_out,
+                       int64_t *plane_end_out) {
+    const uint64_t width = args->slots ? 0 : args->cell; /* how far an address moves with an item */
+    const uint64_t planes = PW_KERNEL_LANES / args->per_row / args->per_plane;
+    *step_out = (int64_t)(width * args->step_item + row * args->step_row + plane * planes);
+    *row_end_out = (int64_t)(row - width * args->per_row);
+    *plane_end_out = (int64_t)(plane - row * args->per_plane);
+}
+
 static pw_box_args plan_box(const pw_gpu *gpu, char *to, const char *from, const box_shape *shape,
                             uint32_t *blocks_out) {
     pw_box_args args = {.to = to, .from = from, .row_bytes = shape->count[0], .per_plane = shape->count[1]};
@@ -202,13 +213,14 @@ static pw_box_args plan_box(const pw_gpu *gpu, char *to, const char *from, const
     args.to_plane = shape->to[1];
     args.from_row = shape->from[0];
     args.from_plane = shape->from[1];
-    args.cell = cell_of(&args, shape);
+    args.cell = cell_of(&args);
     args.slots = args.cell < 16 && args.row_bytes > (uint64_t)THIN_ROW_CELLS * args.cell;
     args.per_row = args.slots ? slots_of(&args) : args.row_bytes / args.cell;
     args.items = args.per_row * shape->count[1] * shape->count[2];
     args.step_item = PW_KERNEL_LANES % args.per_row;
     args.step_row = PW_KERNEL_LANES / args.per_row % args.per_plane;
-    args.step_plane = PW_KERNEL_LANES / args.per_row / args.per_plane;
+    plan_moves(&args, args.to_row, args.to_plane, &args.step_to, &args.row_end_to, &args.plane_end_to);
+    plan_moves(&args, args.from_row, args.from_plane, &args.step_from, &args.row_end_from, &args.plane_end_from);
     deal(gpu, args.items, &args.per_block, blocks_out);
     return args;
 }

@@ -164,48 +164,52 @@ SIMK_KERNEL(pw_kernel_copy, pw_copy_args);
 
 /* ---- BOX ---- */
 
+/* Where an item is. `to` and `from` are a cell's own, or a slot's row's. */
 struct place {
-    uint64_t item, row, plane;
+    uint64_t item, row;
+    char *to;
+    const char *from;
 };
 
-/* The only divisions, once per lane and launch. 64 bits take four times as long. */
+/* The only divisions, once per lane and launch; those of 64 bits take four times as long. */
 static __device__ __forceinline__ struct place place_of(const pw_box_args *a, uint64_t index) {
     struct place p;
+    uint64_t row, plane;
     if (a->items <= UINT32_MAX) {
-        uint32_t row = (uint32_t)index / (uint32_t)a->per_row;
-        uint32_t plane = row / (uint32_t)a->per_plane;
-        p.item = (uint32_t)index - row * (uint32_t)a->per_row;
-        p.row = row - plane * (uint32_t)a->per_plane;
-        p.plane = plane;
+        row = (uint32_t)index / (uint32_t)a->per_row;
+        plane = (uint32_t)row / (uint32_t)a->per_plane;
     } else {
-        uint64_t row = index / a->per_row;
-        p.item = index % a->per_row;
-        p.row = row % a->per_plane;
-        p.plane = row / a->per_plane;
+        row = index / a->per_row;
+        plane = row / a->per_plane;
+    }
+    p.item = index - row * a->per_row;
+    p.row = row - plane * a->per_plane;
+    p.to = a->to + p.row * a->to_row + plane * a->to_plane;
+    p.from = a->from + p.row * a->from_row + plane * a->from_plane;
+    if (!a->slots) {
+        p.to += p.item * a->cell;
+        p.from += p.item * a->cell;
     }
     return p;
 }
 
+/* To the lane's next item. */
 static __device__ __forceinline__ void step(const pw_box_args *a, struct place *p) {
     p->item += a->step_item;
     p->row += a->step_row;
-    p->plane += a->step_plane;
+    p->to += a->step_to;
+    p->from += a->step_from;
     if (p->item >= a->per_row) {
         p->item -= a->per_row;
         p->row++;
+        p->to += a->row_end_to;
+        p->from += a->row_end_from;
     }
     if (p->row >= a->per_plane) {
         p->row -= a->per_plane;
-        p->plane++;
+        p->to += a->plane_end_to;
+        p->from += a->plane_end_from;
     }
-}
-
-static __device__ __forceinline__ char *to_row(const pw_box_args *a, const struct place *p) {
-    return a->to + p->row * a->to_row + p->plane * a->to_plane;
-}
-
-static __device__ __forceinline__ const char *from_row(const pw_box_args *a, const struct place *p) {
-    return a->from + p->row * a->from_row + p->plane * a->from_plane;
 }
 
 /* Called with constants for `cell`, so that each size has a loop without choices. */
@@ -216,8 +220,8 @@ static __device__ __forceinline__ void box_cells(const pw_box_args *a, uint64_t 
             char *to[BOX_DEPTH];
             uint4 value[BOX_DEPTH];
             PW_UNROLL for (uint32_t k = 0; k < BOX_DEPTH; k++) {
-                to[k] = to_row(a, &p) + cell * p.item;
-                value[k] = load_cell(from_row(a, &p) + cell * p.item, cell);
+                to[k] = p.to;
+                value[k] = load_cell(p.from, cell);
                 if (i + (k + 1) * LANES < count)
                     step(a, &p);
             }
@@ -237,16 +241,14 @@ struct slot {
 };
 
 static __device__ __forceinline__ struct slot slot_at(const pw_box_args *a, const struct place *p) {
-    char *to = to_row(a, p);
-    const char *from = from_row(a, p);
     /* In bytes from the row's first: the slot begins before it where that is not aligned. */
-    const int64_t begin = 16 * (int64_t)p->item - (int64_t)((uintptr_t)to & 15);
+    const int64_t begin = 16 * (int64_t)p->item - (int64_t)((uintptr_t)p->to & 15);
     const int64_t end = begin + 16 < (int64_t)a->row_bytes ? begin + 16 : (int64_t)a->row_bytes;
     const int64_t at = begin > 0 ? begin : 0;
-    const int64_t low = at - (int64_t)((uintptr_t)(from + at) & 15);
+    const int64_t low = at - (int64_t)((uintptr_t)(p->from + at) & 15);
     struct slot s;
-    s.to = to + at;
-    s.from = from + at;
+    s.to = p->to + at;
+    s.from = p->from + at;
     s.bytes = end > at ? (uint32_t)(end - at) : 0;
     /* Cutting a vector out of two reads the bytes around it, which must be the row's. */
     s.vector = s.bytes == 16 && (low == at || (low >= 0 && low + 32 <= (int64_t)a->row_bytes));

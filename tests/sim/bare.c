@@ -23,26 +23,22 @@ static void fetch(const char *name, int version, void *pointer) {
     memcpy(pointer, &entry, sizeof entry);
 }
 
-void bare_open(const char *library, pw_gpu *gpu_out) {
-    memset(gpu_out, 0, sizeof *gpu_out);
-    OK(pw_driver_open(library, &bare_site, &gpu_out->driver));
-    OK(pw_device_describe(gpu_out->driver, 0, &bare_site, &gpu_out->about));
+pw_gpu *bare_open(const char *library) {
+    const pw_gpu_request request = {.library = library, .choice = PEERWIN_DEVICE(0), .timeout_ms = 60000};
+    pw_gpu *gpu = NULL;
+    OK(pw_gpu_open(&request, &bare_site, &gpu));
     handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
     CHECK(handle);
 #define FETCH(name, version_) fetch(#name, version_, &bare.name);
     BARE_CALLS(FETCH)
 #undef FETCH
-    CU(bare.cuDeviceGet(&gpu_out->device, 0));
-    CU(bare.cuDevicePrimaryCtxRetain(&gpu_out->context, gpu_out->device));
-    CU(bare.cuCtxPushCurrent(gpu_out->context));
+    OK(pw_gpu_enter(gpu, &bare_site));
+    return gpu;
 }
 
 void bare_close(pw_gpu *gpu) {
-    CUcontext popped = NULL;
-    CU(bare.cuCtxPopCurrent(&popped));
-    CHECK(popped == gpu->context);
-    CU(bare.cuDevicePrimaryCtxRelease(gpu->device));
-    pw_driver_close(gpu->driver);
+    pw_gpu_leave(gpu);
+    pw_gpu_close(gpu);
 }
 
 void *bare_simcuda(const char *name) {

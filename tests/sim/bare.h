@@ -2,8 +2,8 @@
  * Copyright (c) 2026, the peerwin contributors.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * A driver for tests of the kernels, simulated or real: calls that the library has no use for, fetched by the test, and
- * a device with nothing but a context. Everything here ends the program when it fails.
+ * A driver for tests of the kernels, simulated or real: a device, and calls that the library has no use for. Everything
+ * here ends the program when it fails.
  */
 #ifndef SIM_BARE_H
 #define SIM_BARE_H
@@ -15,11 +15,6 @@
 #include <stdlib.h>
 
 #define BARE_CALLS(X)                                                                                                  \
-    X(cuDeviceGet, 2000)                                                                                               \
-    X(cuDevicePrimaryCtxRetain, 7000)                                                                                  \
-    X(cuDevicePrimaryCtxRelease, 11000)                                                                                \
-    X(cuCtxPushCurrent, 4000)                                                                                          \
-    X(cuCtxPopCurrent, 4000)                                                                                           \
     X(cuCtxSynchronize, 2000)                                                                                          \
     X(cuMemAlloc, 3020)                                                                                                \
     X(cuMemFree, 3020)                                                                                                 \
@@ -57,8 +52,8 @@ extern const pw_site bare_site;
 #define CU(call) CHECK((call) == CUDA_SUCCESS)
 #define OK(call) CHECK((call) == PEERWIN_OK)
 
-/* Opens the driver and makes the primary context of device 0 current; no kernels yet. */
-void bare_open(const char *library, pw_gpu *gpu_out);
+/* Opens the driver, device 0 with its primary context, and enters it. */
+pw_gpu *bare_open(const char *library);
 void bare_close(pw_gpu *gpu);
 
 /* A function of the simulator, NULL with a real driver. */
