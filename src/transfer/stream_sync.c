@@ -27,10 +27,13 @@ static void release(peerwin_ctx *ctx, peerwin_stream stream) {
     }
 }
 
-static peerwin_status timed_out(const peerwin_ctx *ctx, const pw_site *site) {
+static peerwin_status timed_out(peerwin_ctx *ctx, const pw_site *site) {
+    char missing[400];
     char stopped[200];
+    pw_watchdog_describe(ctx, missing, sizeof missing, site);
     pw_liveness_describe_stopped(&ctx->live, stopped, sizeof stopped);
-    return pw_fail(PEERWIN_ERR_TIMEOUT, site, "the stream is not done%s; call again to go on waiting", stopped);
+    return pw_fail(PEERWIN_ERR_TIMEOUT, site, "the stream is not done%s%s; call again to go on waiting", missing,
+                   stopped);
 }
 
 /* The stream may have got there just before the peer went: then nothing is lost yet. */

@@ -18,21 +18,24 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "memory/urgent.h"
+#include "window/window.h"
 
 #include <fcntl.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 
 /* A broken context is noticed within PERIOD_MS; a peer's death wakes at once. */
 enum { PERIOD_MS = 100, RELEASE_MS = 1000, LEAST_MS = 50, ROUND_NS = 1000000 };
 
-enum { SLOTS = PW_ARENA_SIGNALS_BYTES / 8, WORDS = 128 };
+enum { SLOTS = PW_ARENA_SIGNALS_BYTES / 8, WORDS = 128, DESCRIBED = 3 };
 
 typedef struct {
     _Atomic uint64_t value;
-    int listed;
+    uint64_t turn; /* when it was awaited last, 0 = never; of the thread inside the context alone */
 } expected;
 
 struct pw_watchdog {
@@ -42,6 +45,7 @@ struct pw_watchdog {
     expected *slots;         /* what is awaited, by slot of the arena; few pages of it are ever touched */
     uint32_t *list;          /* the slots that were ever awaited */
     _Atomic uint32_t listed; /* how many */
+    uint64_t turns;          /* so many signals were awaited */
     _Atomic uint64_t epoch;  /* of the last barrier, 0 = there was none */
     pthread_t thread;        /* if `running` */
     int running;
@@ -59,10 +63,11 @@ void pw_watchdog_expect_signal(peerwin_ctx *ctx, const uint64_t *slot, uint64_t 
     if (index >= SLOTS)
         return;
     atomic_store_explicit(&dog->slots[index].value, value, memory_order_relaxed);
-    if (dog->slots[index].listed)
+    int known = dog->slots[index].turn != 0;
+    dog->slots[index].turn = ++dog->turns;
+    if (known)
         return;
     uint32_t listed = atomic_load_explicit(&dog->listed, memory_order_relaxed);
-    dog->slots[index].listed = 1;
     dog->list[listed] = (uint32_t)index;
     atomic_store_explicit(&dog->listed, listed + 1, memory_order_release);
 }
@@ -127,6 +132,73 @@ static void release_for_a_while(const pw_watchdog *dog) {
         pw_watchdog_release(dog->ctx);
         (void)nanosleep(&(const struct timespec){.tv_nsec = ROUND_NS}, NULL);
     }
+}
+
+/* ---- what is still missing */
+
+/* The slot that was awaited last before `turn`. */
+static const expected *latest_before(const pw_watchdog *dog, uint64_t turn) {
+    const expected *latest = NULL;
+    uint32_t listed = atomic_load_explicit(&dog->listed, memory_order_relaxed);
+    for (uint32_t i = 0; i < listed; i++) {
+        const expected *slot = &dog->slots[dog->list[i]];
+        if (slot->turn < turn && (!latest || slot->turn > latest->turn))
+            latest = slot;
+    }
+    return latest;
+}
+
+static const peerwin_win *window_at(const peerwin_ctx *ctx, size_t offset) {
+    const peerwin_win *win = ctx->windows;
+    while (win && (offset < win->pad_offset || offset - win->pad_offset >= win->num_signals * sizeof(uint64_t)))
+        win = win->next;
+    return win;
+}
+
+static int is_missing(uint64_t value, uint64_t awaited) {
+    return (int64_t)(value - awaited) < 0;
+}
+
+static int describe_slot(const pw_watchdog *dog, const expected *slot, char *text, size_t bytes, const pw_site *site) {
+    peerwin_ctx *ctx = dog->ctx;
+    uint64_t value = 0;
+    uint64_t awaited = atomic_load_explicit(&slot->value, memory_order_relaxed);
+    size_t place = (size_t)(slot - dog->slots) * sizeof value;
+    const peerwin_win *win = window_at(ctx, ctx->arena_layout.signals + place);
+    if (!win || pw_gpu_read(ctx->gpu, &value, dog->signals + place, sizeof value, site) != PEERWIN_OK ||
+        !is_missing(value, awaited))
+        return 0;
+    return snprintf(text, bytes, "; signal slot %zu of window %u is %" PRIu64 ", awaited is %" PRIu64,
+                    (ctx->arena_layout.signals + place - win->pad_offset) / sizeof value, pw_win_ordinal(win), value,
+                    awaited);
+}
+
+static void describe_lines(const pw_watchdog *dog, char *text, size_t bytes, const pw_site *site) {
+    peerwin_ctx *ctx = dog->ctx;
+    uint64_t epoch = atomic_load_explicit(&dog->epoch, memory_order_relaxed);
+    size_t used = 0;
+    for (int rank = 0; epoch != 0 && rank < ctx->size && used < bytes; rank++) {
+        uint64_t value = 0;
+        const uint64_t *line = pw_arena_line(ctx->peers[ctx->rank].arena, &ctx->arena_layout, rank);
+        if (pw_gpu_read(ctx->gpu, &value, line, sizeof value, site) != PEERWIN_OK)
+            return;
+        if (is_missing(value, epoch))
+            used += (size_t)snprintf(text + used, bytes - used, used == 0 ? "; not arrived: rank %d" : " %d", rank);
+    }
+}
+
+/* Of slots only those awaited last are looked at: earlier ones have mostly been reached, and consumed since. */
+void pw_watchdog_describe(peerwin_ctx *ctx, char *text, size_t bytes, const pw_site *site) {
+    const pw_watchdog *dog = ctx->watchdog;
+    size_t used = 0;
+    text[0] = '\0';
+    if (!dog)
+        return;
+    const expected *slot = latest_before(dog, UINT64_MAX);
+    for (int i = 0; slot && i < DESCRIBED && used < bytes; i++, slot = latest_before(dog, slot->turn))
+        used += (size_t)describe_slot(dog, slot, text + used, bytes - used, site);
+    if (used < bytes)
+        describe_lines(dog, text + used, bytes - used, site);
 }
 
 /* ---- the thread */

@@ -27,6 +27,12 @@ void pw_watchdog_stop(peerwin_ctx *ctx);
 void pw_watchdog_expect_signal(peerwin_ctx *ctx, const uint64_t *slot, uint64_t value);
 void pw_watchdog_expect_barrier(peerwin_ctx *ctx, uint64_t epoch);
 
+/*
+ * Writes what streams may be waiting for, to say why one is not done: "; signal slot 3 of window 1 is 0, awaited is 5"
+ * and "; not arrived: rank 2". "" if there is nothing. The thread that is inside the context; the gpu is entered.
+ */
+void pw_watchdog_describe(peerwin_ctx *ctx, char *text, size_t bytes, const pw_site *site);
+
 /* Writes everything that is awaited, once. The context is broken; the gpu is entered. */
 void pw_watchdog_release(const peerwin_ctx *ctx);
 

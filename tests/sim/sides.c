@@ -147,6 +147,8 @@ static void make_window(side *sides, int count, int rank) {
     win->ctx = sides[rank].ctx;
     win->peers = calloc((size_t)count, sizeof *win->peers);
     win->num_signals = SLOTS;
+    win->id = 7;
+    win->ctx->windows = win;
     win->pad_offset = win->ctx->arena_layout.signals;
     CHECK(win->peers);
     for (int peer = 0; peer < count; peer++) {

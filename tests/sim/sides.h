@@ -63,7 +63,11 @@
     X(simcuda_fail)                                                                                                    \
     X(simcuda_calls)                                                                                                   \
     X(simcuda_injected)                                                                                                \
-    X(simcuda_only_this_thread) X(simcuda_lose_context) X(simcuda_live) X(simcuda_dump) X(simcuda_kind_name)
+    X(simcuda_only_this_thread)                                                                                        \
+    X(simcuda_lose_context)                                                                                            \
+    X(simcuda_live)                                                                                                    \
+    X(simcuda_dump)                                                                                                    \
+    X(simcuda_kind_name)
 
 struct sides_calls {
 #define SIDES_MEMBER(name, version_) PFN_##name##_v##version_ name;

@@ -521,10 +521,15 @@ static void a_timeout_changes_nothing(void) {
     sides_make(library, sides, 2, 2, 1);
     sides[1].ctx->timeout_ms = 60;
     OK(peerwin_wait(sides[1].win, 0, 1, sides[1].stream));
-    SAYS(peerwin_stream_sync(sides[1].ctx, sides[1].stream), PEERWIN_ERR_TIMEOUT, "call again");
+    SAYS(peerwin_stream_sync(sides[1].ctx, sides[1].stream), PEERWIN_ERR_TIMEOUT,
+         "slot 0 of window 7 is 0, awaited is 1");
+    OK(peerwin_barrier(sides[1].ctx, sides[1].stream));
+    SAYS(peerwin_stream_sync(sides[1].ctx, sides[1].stream), PEERWIN_ERR_TIMEOUT, "not arrived: rank 0 1;");
     SAYS(peerwin_get(sides[1].win, 0, 0, bytes, sizeof bytes, sides[1].stream), PEERWIN_ERR_TIMEOUT, "call again");
     OK(peerwin_check(sides[1].ctx));
     OK(peerwin_signal(sides[0].win, 1, 0, PEERWIN_SIGNAL_SET, 1, sides[0].stream));
+    SAYS(peerwin_stream_sync(sides[1].ctx, sides[1].stream), PEERWIN_ERR_TIMEOUT, "not arrived: rank 0;");
+    OK(peerwin_barrier(sides[0].ctx, sides[0].stream));
     sides[1].ctx->timeout_ms = 10000;
     OK(peerwin_stream_sync(sides[1].ctx, sides[1].stream));
     OK(peerwin_get(sides[1].win, 0, 0, bytes, sizeof bytes, sides[1].stream));
