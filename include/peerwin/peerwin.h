@@ -111,8 +111,9 @@ typedef struct peerwin_win peerwin_win;
 typedef struct peerwin_halo peerwin_halo;
 
 /**
- * A cudaStream_t or CUstream. In host space every stream is the same one, in program order: calls complete
- * before they return, and waits block the caller. NULL is fine.
+ * A cudaStream_t or CUstream of the context's device. NULL is the legacy default stream; programs built for
+ * per-thread default streams pass cudaStreamPerThread. A stream of another CUDA context is ARG. In host space every
+ * stream is the same one, in program order: calls complete before they return, and waits block the caller.
  */
 typedef void *peerwin_stream;
 
@@ -128,7 +129,8 @@ typedef enum {
     PEERWIN_HANDLE_POOL = 16   /* CUDA memory pool */
 } peerwin_handle;
 
-/** How a barrier on a CUDA stream is done. Host space has one of its own and takes AUTO only. */
+/** How a barrier on a CUDA stream is done. Host space has one of its own and takes AUTO only; this version has MEMOP.
+ */
 typedef enum {
     PEERWIN_BARRIER_AUTO = 0,
     PEERWIN_BARRIER_EVENT = 1,
@@ -286,7 +288,7 @@ static inline void peerwin_win_config_init(peerwin_win_config *config_out) {
 /**
  * Makes a window: each rank contributes a zeroed segment of `bytes` bytes (sizes may differ, 0 is fine), and
  * maps the segments of its neighbours. The pointer of the own segment is peerwin_win_ptr(win, own rank), aligned to
- * a page.
+ * a page; in CUDA space it is device memory of the kind that the context has chosen.
  *
  * Collective over the context. `config` may be NULL. The caller owns the window; end it with peerwin_win_free.
  * When it returns OK every mapping of every rank is in place and was verified, and all signals are 0.
@@ -299,11 +301,19 @@ PEERWIN_API PEERWIN_MUST_USE peerwin_status peerwin_win_alloc(peerwin_ctx *ctx, 
                                                               const peerwin_win_config *config, peerwin_win **win_out);
 
 /**
- * Makes a window over memory that the caller already has, [base, base + bytes). The memory stays the caller's, must
- * outlive the window, and is not written by the library.
+ * Makes a window over device memory that the caller already has, [base, base + bytes): anywhere inside cudaMalloc
+ * memory, a range of virtual memory (cuMemCreate with a shareable handle type; made of one or many allocations), or an
+ * allocation of a memory pool created with a shareable handle type. The memory stays the caller's, must outlive the
+ * window, and is not written by the library. Its first and last bytes are compared over the ranks to verify the
+ * mappings: until the call returns nothing may be writing them.
  *
- * Collective over the context. Statuses as for peerwin_win_alloc. In host space it is UNSUPPORTED on every
- * rank: private host memory cannot be mapped by another process; allocate with peerwin_win_alloc instead.
+ * The CUDA driver shares whole allocations: a peer could reach what lies around [base, base + bytes) in them.
+ *
+ * Collective over the context; every rank attaches, 0 bytes is fine. Statuses as for peerwin_win_alloc, and, on every
+ * rank: UNSUPPORTED (managed memory, cudaMallocAsync memory of a pool that is not shareable, virtual memory without a
+ * shareable handle type, host memory: the text names it and what to use instead), ARG (memory of a device that this
+ * rank did not declare), RANGE (the range leaves its allocation). In host space it is UNSUPPORTED on every rank:
+ * private host memory cannot be mapped by another process; allocate with peerwin_win_alloc instead.
  */
 PEERWIN_API PEERWIN_MUST_USE peerwin_status peerwin_win_attach(peerwin_ctx *ctx, void *base, size_t bytes,
                                                                const peerwin_win_config *config, peerwin_win **win_out);
@@ -311,12 +321,16 @@ PEERWIN_API PEERWIN_MUST_USE peerwin_status peerwin_win_attach(peerwin_ctx *ctx,
 /**
  * Ends a window: waits for all ranks, unmaps, waits again, and releases the memory. NULL is fine (and local).
  *
+ * In CUDA space it first waits for the work given to the device so far, on all streams: nobody may have a stream wait
+ * that needs a later call of a peer. STATE while a stream is capturing. A native failure on the way (CUDA,
+ * CONTEXT_LOST) is returned on every rank; the window is gone all the same.
+ *
  * Collective over the context; windows may be freed in any order that is the same on all ranks. In a broken
  * context it is local, does not wait, and succeeds.
  *
  * Statuses: STATE (MPI finalized, forked child, second thread), MISMATCH (another rank frees another window or is in
- * another call), TIMEOUT and PEER_LOST (the context is broken: call again to free locally). Unless the status
- * is OK the window still exists.
+ * another call), TIMEOUT and PEER_LOST (the context is broken: call again to free locally). After these
+ * the window still exists.
  */
 PEERWIN_API peerwin_status peerwin_win_free(peerwin_win *win);
 

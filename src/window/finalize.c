@@ -153,23 +153,37 @@ static void report_forgotten(const peerwin_ctx *ctx) {
                win->name[0] ? " " : "", win->name);
 }
 
-/* Everyone has come, so nobody uses a window any more; unmap, and only then release. */
-static peerwin_status close_together(peerwin_ctx *ctx, const pw_site *site) {
-    peerwin_status status = pw_ctx_agree_enter(ctx, PW_CALL_FINALIZE, 0, PEERWIN_OK, site);
-    if (status != PEERWIN_OK)
-        return status;
-    report_forgotten(ctx);
-    int entered = pw_space_enter_to_release(ctx, site);
+/* What peers have mapped is given back before anybody's memory goes. */
+static void unmap_all(peerwin_ctx *ctx) {
     for (peerwin_win *win = ctx->windows; win; win = win->next)
         (void)pw_win_unmap_peers(win);
     for (int rank = 0; ctx->gpu && rank < ctx->size; rank++) {
         (void)pw_import_release(&ctx->imports, ctx->peers[rank].arena_import);
         ctx->peers[rank].arena_import = NULL;
-        ctx->peers[rank].arena = rank == ctx->rank ? ctx->peers[rank].arena : NULL;
+        if (rank != ctx->rank)
+            ctx->peers[rank].arena = NULL;
     }
-    if (entered)
-        pw_space_leave(ctx);
+}
+
+/* Everyone has come, so nobody uses a window any more; unmap, and only then release. The gpu is entered. */
+static peerwin_status close_on_device(peerwin_ctx *ctx, peerwin_status ready, const pw_site *site) {
+    if (ready == PEERWIN_OK)
+        ready = pw_space_quiesce(ctx, site);
+    peerwin_status status = pw_ctx_agree_enter(ctx, PW_CALL_FINALIZE, 0, ready, site);
+    if (status != PEERWIN_OK)
+        return status;
+    report_forgotten(ctx);
+    pw_watchdog_stop(ctx); /* it writes to the arena */
+    unmap_all(ctx);
     return pw_ctx_agree(ctx, PEERWIN_OK, site);
+}
+
+static peerwin_status close_together(peerwin_ctx *ctx, const pw_site *site) {
+    peerwin_status entered = pw_space_enter(ctx, site);
+    peerwin_status status = close_on_device(ctx, entered, site);
+    if (entered == PEERWIN_OK)
+        pw_space_leave(ctx);
+    return status;
 }
 
 peerwin_status peerwin_finalize(peerwin_ctx *ctx) {

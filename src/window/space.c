@@ -162,3 +162,10 @@ void pw_space_leave(peerwin_ctx *ctx) {
     if (ctx->gpu)
         pw_gpu_leave(ctx->gpu);
 }
+
+peerwin_status pw_space_quiesce(peerwin_ctx *ctx, const pw_site *site) {
+    peerwin_status status = ctx->gpu ? pw_gpu_quiesce(ctx->gpu, site) : PEERWIN_OK;
+    if (status == PEERWIN_ERR_CONTEXT_LOST)
+        pw_ctx_break(ctx, pw_cause_make(status, ctx->rank));
+    return status;
+}

@@ -30,4 +30,10 @@ int pw_space_enter_to_release(peerwin_ctx *ctx, const pw_site *site);
 
 void pw_space_leave(peerwin_ctx *ctx);
 
+/*
+ * Waits for all work given to the device. OK in host space. A lost CUDA context breaks the context, so that all
+ * ranks hear of it. The gpu is entered.
+ */
+PEERWIN_MUST_USE peerwin_status pw_space_quiesce(peerwin_ctx *ctx, const pw_site *site);
+
 #endif

@@ -405,8 +405,8 @@ static peerwin_status close_together(peerwin_win *win, int *gone_out, const pw_s
     peerwin_ctx *ctx = win->ctx;
     peerwin_status ready = pw_space_enter(ctx, site);
     int entered = ready == PEERWIN_OK;
-    if (ready == PEERWIN_OK && ctx->gpu)
-        ready = pw_gpu_quiesce(ctx->gpu, site);
+    if (ready == PEERWIN_OK)
+        ready = pw_space_quiesce(ctx, site);
     peerwin_status status = pw_ctx_agree_enter(ctx, PW_CALL_FREE, pw_win_ordinal(win), ready, site);
     if (status != PEERWIN_OK) {
         if (entered)
