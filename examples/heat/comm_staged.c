@@ -140,7 +140,7 @@ static bool allocate(struct staged *s) {
     const size_t longest = (size_t)(s->block.nx > s->block.ny ? s->block.nx : s->block.ny);
 
     if (cudaMalloc((void **)&s->fields, fields) != cudaSuccess ||
-        cudaMallocHost((void **)&s->host, 2 * NUM_SIDES * longest * sizeof(double)) != cudaSuccess)
+        cudaMallocHost((void **)&s->host, (size_t)(2 * NUM_SIDES) * longest * sizeof(double)) != cudaSuccess)
         return false;
     cuda_must(cudaMemsetAsync(s->fields, 0, fields, s->stream), "cudaMemsetAsync"); /* ghosts at the walls stay 0 */
     for (int side = 0; side < NUM_SIDES; side++) {

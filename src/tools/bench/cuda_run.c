@@ -13,7 +13,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 static const bench_case cases[] = {
     {"start", "init, first window, first put and barrier, with the CUDA context there already", 1,
@@ -139,11 +138,10 @@ static void run_kind(bench *b) {
 
 bool bench_cuda_run(bench *b) {
     bench_device device = {0};
-    static char name[sizeof device.name]; /* outlasts the report */
     const bool good = open_device(&device);
     b->device = &device;
     if (good && b->rank == 0)
-        report_device(b->out, strcpy(name, device.name));
+        report_device(b->out, device.name);
     for (size_t i = 0; good && i < sizeof kinds / sizeof *kinds; i++)
         if ((b->opt.kinds & kinds[i].bit) != 0) {
             b->kind = kinds[i].name;

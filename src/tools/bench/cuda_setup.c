@@ -72,7 +72,7 @@ void bench_cuda_case_start(const bench *b) {
             values[part * repeats + i] = seconds[part];
     }
     for (int part = 0; part < NUM_STARTS; part++)
-        measure_given(b, names[part], b->opt.largest, values + part * repeats, repeats);
+        measure_given(b, names[part], b->opt.largest, values + (size_t)part * (size_t)repeats, repeats);
     free(values);
 }
 
@@ -119,7 +119,7 @@ void bench_cuda_case_register(const bench *b) {
     }
     stages_unwatch(b->ctx);
     for (int row = 0; row < NUM_WIN_ROWS; row++)
-        measure_given(b, names[row], b->opt.largest, values + row * repeats, repeats);
+        measure_given(b, names[row], b->opt.largest, values + (size_t)row * (size_t)repeats, repeats);
     free(values);
 }
 

@@ -21,7 +21,7 @@ struct report {
     int cpus;
     int repeats;
     bool cuda;
-    const char *device; /* "" in host space */
+    char device[128]; /* "" in host space */
     bool table;
     FILE *csv;  /* NULL = none; may be stdout */
     FILE *json; /* the same */
@@ -212,7 +212,6 @@ report *report_open(const options *opt, int ranks, int cpus) {
     r->cpus = cpus;
     r->repeats = opt->repeats;
     r->cuda = opt->cuda;
-    r->device = "";
     r->table = r->csv != stdout && r->json != stdout;
     r->terminal = isatty(STDERR_FILENO) == 1;
     r->started = bench_seconds();
@@ -263,7 +262,7 @@ void report_add(report *r, const measure_result *result) {
 }
 
 void report_device(report *r, const char *device) {
-    r->device = device;
+    snprintf(r->device, sizeof r->device, "%s", device);
     if (r->table)
         printf("device: %s\n", device);
 }

@@ -19,7 +19,7 @@ void report_progress(report *r, const char *name, size_t bytes);
 /** Takes in a finished row. */
 void report_add(report *r, const measure_result *result);
 
-/** Names the device on which what follows is measured; the text stays the caller's and must outlast the report. */
+/** Names the device on which what follows is measured. */
 void report_device(report *r, const char *device);
 
 /** Says why a kind of memory has no rows. */

@@ -132,6 +132,14 @@ refused)
     said=$(printf '%s\n' "$text" | grep -c '^peerwin-info: ') || true
     [ "$said" -eq 1 ] || fail "$said messages, not 1: $text"
     ;;
+gpu)
+    # On whatever GPU there is: one that both ranks use, by some kind of handle that works.
+    text=$("$@" "$info") || fail "ended with status $?"
+    has "$text" '^  CUDA  *supported'
+    has "$text" '^  *1 \(GPU\|MIG\)-'
+    has "$text" '^  *0 self *\(same\|nvl\|pcie\)'
+    has "$(printf '%s\n' "$text" | section 'kinds of memory handle')" 'proved: 2 of 2 pairs'
+    ;;
 sim-*)
     # On the simulated driver: who has which device, how pairs are linked, and which kinds of handle are proved.
     text=$("$@" "$info" 2>/dev/null) || fail "ended with status $?"
