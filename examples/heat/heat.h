@@ -163,11 +163,11 @@ struct problem {
     struct space *space;
     double dx;
     double *memory; /* holds all fields but u and r, which are comm's */
-    double *given;  /* on the host: kx, ky, density and energy as they are at the beginning */
+    double *given;  /* on the host: half, density and energy as they are at the beginning */
     double *u, *r, *p, *w;
-    double *next_p;  /* not on the host: what becomes p in the next iteration */
-    double sum;      /* on the host: what the latest sweep has added up */
-    double *kx, *ky; /* conductivity of a cell's western and southern face, times dt/dx^2 */
+    double *next_p; /* not on the host: what becomes p in the next iteration */
+    double sum;     /* on the host: what the latest sweep has added up */
+    double *half;   /* what a cell adds to the conductivity of each of its faces, times dt/dx^2 */
     double *density, *energy;
 };
 

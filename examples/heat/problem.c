@@ -49,48 +49,49 @@ bool problem_in_pipe(int n, int x, int y) {
     return density < BACKGROUND_DENSITY;
 }
 
-/*
- * The face between two cells; the second coordinate decides whether it is a wall. Ghosts at a reflective wall equal
- * the cell inside, so nothing flows through it; a conductivity of 0 says the same, and ghosts need no care.
- */
-static double face(const struct problem *problem, int x0, int y0, int x1, int y1) {
-    const int n = problem->block.n;
-    double d0, d1, energy;
+static int clamp(int k, int n) {
+    return k < 0 ? 0 : k >= n ? n - 1 : k;
+}
 
-    if (x0 < 0 || y0 < 0 || x1 >= n || y1 >= n)
-        return 0.0;
-    material(x0, y0, problem->dx, &d0, &energy);
-    material(x1, y1, problem->dx, &d1, &energy);
-    return TIME_STEP / (problem->dx * problem->dx) * (d0 + d1) / (2 * d0 * d1);
+/*
+ * The conductivity of the face between cells of density a and b, (a + b) / (2 a b), is 1 / (2 a) + 1 / (2 b): a half
+ * from each side. Beyond a wall stands the negative of the half inside, so that the wall's faces add up to 0. That says
+ * what a reflective wall says, that nothing flows through it, and ghosts there need no care.
+ */
+static double half_of(int n, int x, int y, double dx, double density) {
+    const bool inside = x == clamp(x, n) && y == clamp(y, n);
+
+    return (inside ? 1.0 : -1.0) * TIME_STEP / (dx * dx) / (2 * density);
 }
 
 /* The fields that do not change, or only from step to step, lie one after the other, and in this order. */
-enum { KX, KY, DENSITY, ENERGY, NUM_GIVEN };
+enum { HALF, DENSITY, ENERGY, NUM_GIVEN };
 
 void problem_reset(struct problem *problem) {
     const struct block *b = &problem->block;
     const ptrdiff_t stride = (ptrdiff_t)block_field_stride(b);
     double *const given = problem->given;
 
-    for (int j = 0; j <= b->ny; j++) {
-        for (int i = 0; i <= b->nx; i++) {
+    for (int j = -1; j <= b->ny; j++) {
+        for (int i = -1; i <= b->nx; i++) {
             const ptrdiff_t c = cell(b, i, j);
             const int x = b->x0 + i, y = b->y0 + j;
-            if (i < b->nx && j < b->ny)
-                material(x, y, problem->dx, &given[DENSITY * stride + c], &given[ENERGY * stride + c]);
-            if (j < b->ny)
-                given[KX * stride + c] = face(problem, x - 1, y, x, y);
-            if (i < b->nx)
-                given[KY * stride + c] = face(problem, x, y - 1, x, y);
+            double density, energy;
+            material(clamp(x, b->n), clamp(y, b->n), problem->dx, &density, &energy);
+            given[HALF * stride + c] = half_of(b->n, x, y, problem->dx, density);
+            if (i >= 0 && i < b->nx && j >= 0 && j < b->ny) {
+                given[DENSITY * stride + c] = density;
+                given[ENERGY * stride + c] = energy;
+            }
         }
     }
     if (!problem->space->on_host)
-        problem->space->store(problem->space, problem->kx, given, NUM_GIVEN * block_field_stride(b));
+        problem->space->store(problem->space, problem->half, given, NUM_GIVEN * block_field_stride(b));
 }
 
 bool problem_init(struct problem *problem, const struct block *block, struct space *space, struct comm *comm) {
     const size_t stride = block_field_stride(block);
-    double **const fields[] = {&problem->p,       &problem->w,      &problem->kx,    &problem->ky,
+    double **const fields[] = {&problem->p,       &problem->w,      &problem->half,
                                &problem->density, &problem->energy, &problem->next_p};
     const size_t count = sizeof(fields) / sizeof(fields[0]) - space->on_host; /* it replaces p in place */
 
@@ -102,7 +103,7 @@ bool problem_init(struct problem *problem, const struct block *block, struct spa
         return false;
     for (size_t k = 0; k < count; k++)
         *fields[k] = problem->memory + (NUM_SHARED + k) * stride;
-    problem->given = space->on_host ? problem->kx : calloc(NUM_GIVEN * stride, sizeof(double));
+    problem->given = space->on_host ? problem->half : calloc(NUM_GIVEN * stride, sizeof(double));
     if (problem->given == NULL)
         return false;
     problem->u = comm->shared[SHARED_U];

@@ -88,7 +88,7 @@ struct fields {
     int nx, ny;
     ptrdiff_t pitch;
     double *u, *r, *p, *next_p, *w, *energy;
-    const double *kx, *ky, *density;
+    const double *half, *density;
 };
 
 /* Cells of a frame of `ghosts` around the block: this thread's column, and its first row and the step to the next. */
@@ -123,7 +123,9 @@ __global__ void finish_u_kernel(fields f, double alpha) {
 
 /* (A v) in cell c, where v and its neighbours are given. */
 __device__ double apply(const fields &f, ptrdiff_t c, double v, double west, double east, double south, double north) {
-    const double kw = f.kx[c], ke = f.kx[c + 1], ks = f.ky[c], kn = f.ky[c + f.pitch];
+    const double *half = f.half + c;
+    const double kw = half[0] + half[-1], ke = half[0] + half[1];
+    const double ks = half[0] + half[-f.pitch], kn = half[0] + half[f.pitch];
 
     return (1.0 + ke + kw + kn + ks) * v - ke * east - kw * west - kn * north - ks * south;
 }
@@ -203,8 +205,7 @@ fields fields_of(const problem *problem) {
     f.next_p = problem->next_p + first;
     f.w = problem->w + first;
     f.energy = problem->energy + first;
-    f.kx = problem->kx + first;
-    f.ky = problem->ky + first;
+    f.half = problem->half + first;
     f.density = problem->density + first;
     return f;
 }

@@ -49,10 +49,14 @@ static void host_set_energy(struct problem *problem) {
             problem->energy[c] = problem->u[c] / problem->density[c];
 }
 
-/* (A v) in one cell; the pointers are to this cell. */
-static inline double apply(const double *v, const double *kx, const double *ky, ptrdiff_t pitch) {
-    return (1.0 + kx[1] + kx[0] + ky[pitch] + ky[0]) * v[0] - kx[1] * v[1] - kx[0] * v[-1] - ky[pitch] * v[pitch] -
-           ky[0] * v[-pitch];
+/*
+ * (A v) in one cell; the pointers are to this cell. Not as a sum of differences: those would be exactly 0 where v is
+ * even, and what spreads from there are numbers so small that processors compute with them slowly.
+ */
+static inline double apply(const double *v, const double *half, ptrdiff_t pitch) {
+    const double h = half[0], w = h + half[-1], e = h + half[1], s = h + half[-pitch], n = h + half[pitch];
+
+    return (1.0 + w + e + s + n) * v[0] - w * v[-1] - e * v[1] - s * v[-pitch] - n * v[pitch];
 }
 
 /* r = u - A u; adds up r.r. (The right-hand side is the starting guess itself.) */
@@ -63,11 +67,11 @@ SWEEP static void host_residual(struct problem *problem) {
 
     for (int j = 0; j < b->ny; j++) {
         const ptrdiff_t c = cell(b, 0, j);
-        const double *restrict u = problem->u + c, *restrict kx = problem->kx + c, *restrict ky = problem->ky + c;
+        const double *restrict u = problem->u + c, *restrict half = problem->half + c;
         double *restrict r = problem->r + c, row = 0;
 #pragma omp simd reduction(+ : row)
         for (ptrdiff_t i = 0; i < nx; i++) {
-            r[i] = u[i] - apply(u + i, kx + i, ky + i, pitch);
+            r[i] = u[i] - apply(u + i, half + i, pitch);
             row += r[i] * r[i];
         }
         rr += row;
@@ -75,22 +79,20 @@ SWEEP static void host_residual(struct problem *problem) {
     problem->sum = rr;
 }
 
-/* u += alpha p, then p = r + beta p, in row j, ghosts included. */
-static inline void turn_row(const struct problem *problem, int j, double alpha, double beta) {
-    const ptrdiff_t c = cell(&problem->block, -1, j), count = problem->block.nx + 2;
-    const double *restrict r = problem->r + c;
-    double *restrict u = problem->u + c, *restrict p = problem->p + c;
+/* u += alpha p, then p = r + beta p, in one cell. */
+static inline void turn_cell(double *u, double *p, double r, double alpha, double beta) {
+    *u += alpha * *p;
+    *p = r + beta * *p;
+}
 
-#pragma omp simd
-    for (ptrdiff_t i = 0; i < count; i++) {
-        u[i] += alpha * p[i];
-        p[i] = r[i] + beta * p[i];
-    }
+static void turn_row(const struct problem *problem, int j, double alpha, double beta) {
+    for (ptrdiff_t c = cell(&problem->block, -1, j); c <= cell(&problem->block, problem->block.nx, j); c++)
+        turn_cell(&problem->u[c], &problem->p[c], problem->r[c], alpha, beta);
 }
 
 /*
- * The first sweep: u += alpha p (what the last iteration has left to do, while p is at hand), p = r + beta p, and
- * w = A p a row behind. Adds up p.w.
+ * The first sweep: u += alpha p (what the last iteration has left to do, while p is at hand) and p = r + beta p, ghosts
+ * included, and w = A p a row behind. Adds up p.w.
  */
 SWEEP static void host_turn(struct problem *problem, double alpha, double beta) {
     const struct block *b = &problem->block;
@@ -101,13 +103,16 @@ SWEEP static void host_turn(struct problem *problem, double alpha, double beta) 
     turn_row(problem, 0, alpha, beta);
     for (int j = 0; j < b->ny; j++) {
         const ptrdiff_t c = cell(b, 0, j);
-        const double *restrict p = problem->p + c, *restrict kx = problem->kx + c, *restrict ky = problem->ky + c;
+        const double *restrict r = problem->r + c + pitch, *restrict half = problem->half + c;
+        double *restrict u = problem->u + c + pitch, *restrict p = problem->p + c;
         double *restrict w = problem->w + c, row = 0;
 
-        turn_row(problem, j + 1, alpha, beta);
+        turn_cell(&u[-1], &p[pitch - 1], r[-1], alpha, beta);
+        turn_cell(&u[nx], &p[pitch + nx], r[nx], alpha, beta);
 #pragma omp simd reduction(+ : row)
         for (ptrdiff_t i = 0; i < nx; i++) {
-            w[i] = apply(p + i, kx + i, ky + i, pitch);
+            turn_cell(&u[i], &p[pitch + i], r[i], alpha, beta);
+            w[i] = apply(p + i, half + i, pitch);
             row += w[i] * p[i];
         }
         pw += row;
@@ -115,13 +120,16 @@ SWEEP static void host_turn(struct problem *problem, double alpha, double beta) 
     problem->sum = pw;
 }
 
-/* The second sweep: r -= alpha w; adds up r.r. */
+/*
+ * The second sweep: r -= alpha w; adds up r.r. It goes back from the row where the first one ended, whose fields are
+ * still in the cache.
+ */
 SWEEP static void host_descend(struct problem *problem, double alpha) {
     const struct block *b = &problem->block;
     const ptrdiff_t nx = b->nx;
     double rr = 0;
 
-    for (int j = 0; j < b->ny; j++) {
+    for (int j = b->ny - 1; j >= 0; j--) {
         const double *restrict w = problem->w + cell(b, 0, j);
         double *restrict r = problem->r + cell(b, 0, j), row = 0;
 #pragma omp simd reduction(+ : row)
