@@ -332,7 +332,7 @@ PW_KERNEL void __launch_bounds__(1) pw_kernel_word(pw_word_args a) {
     if (threadIdx.x == 0) {
         uint64_t *word = a.word;
         SIMK_ALIGNED(word, 8);
-        __threadfence_system();
+        pw_fence_system();
         if (a.op == PW_WORD_STORE)
             pw_store_system(word, a.value);
         else if (a.op == PW_WORD_ADD)

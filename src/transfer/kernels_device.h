@@ -25,6 +25,11 @@ static __device__ __forceinline__ uint32_t pw_funnel(uint32_t low, uint32_t high
     return __funnelshift_r(low, high, bits);
 }
 
+/* Acquire and release at system scope: what a release needs, and less than __threadfence_system. */
+static __device__ __forceinline__ void pw_fence_system(void) {
+    asm volatile("fence.acq_rel.sys;" ::: "memory");
+}
+
 /* Relaxed, at system scope. */
 static __device__ __forceinline__ void pw_store_system(uint64_t *word, uint64_t value) {
     asm volatile("st.relaxed.sys.u64 [%0], %1;" ::"l"(word), "l"(value) : "memory");

@@ -14,6 +14,10 @@ static inline uint32_t pw_funnel(uint32_t low, uint32_t high, uint32_t bits) {
     return (uint32_t)(((uint64_t)high << 32 | low) >> bits);
 }
 
+static inline void pw_fence_system(void) {
+    simk_fence();
+}
+
 static inline void pw_store_system(uint64_t *word, uint64_t value) {
     simk_store_relaxed(word, value);
 }
