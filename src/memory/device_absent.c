@@ -101,6 +101,12 @@ peerwin_status pw_gpu_zero(pw_gpu *gpu, void *at, size_t bytes, const pw_site *s
     return absent(site);
 }
 
+peerwin_status pw_gpu_quiesce_within(pw_gpu *gpu, int timeout_ms, const pw_site *site) {
+    (void)gpu;
+    (void)timeout_ms;
+    return absent(site);
+}
+
 peerwin_status pw_gpu_quiesce(pw_gpu *gpu, const pw_site *site) {
     (void)gpu;
     return absent(site);

@@ -60,6 +60,9 @@ PEERWIN_MUST_USE peerwin_status pw_gpu_zero(pw_gpu *gpu, void *at, size_t bytes,
  */
 PEERWIN_MUST_USE peerwin_status pw_gpu_quiesce(pw_gpu *gpu, const pw_site *site);
 
+/* The same with a deadline of its own, which drivers before 12.5 do not keep. */
+PEERWIN_MUST_USE peerwin_status pw_gpu_quiesce_within(pw_gpu *gpu, int timeout_ms, const pw_site *site);
+
 /* Stores one word by a kernel; in memory when it returns. */
 PEERWIN_MUST_USE peerwin_status pw_gpu_store(pw_gpu *gpu, void *at, uint64_t value, const pw_site *site);
 

@@ -26,9 +26,9 @@ static peerwin_status refuse_capture(const pw_gpu *gpu, const pw_site *site) {
     return code == CUDA_SUCCESS ? PEERWIN_OK : pw_fail_cuda(gpu->driver, site, code, "cuStreamIsCapturing");
 }
 
-static peerwin_status poll_event(const pw_gpu *gpu, CUevent event, const pw_site *site) {
+static peerwin_status poll_event(const pw_gpu *gpu, CUevent event, int timeout_ms, const pw_site *site) {
     const struct timespec nap = {0, 20000};
-    int64_t deadline = pw_deadline(gpu->timeout_ms);
+    int64_t deadline = pw_deadline(timeout_ms);
     for (;;) {
         CUresult code = gpu->driver->cuEventQuery(event);
         if (code == CUDA_SUCCESS)
@@ -39,19 +39,19 @@ static peerwin_status poll_event(const pw_gpu *gpu, CUevent event, const pw_site
             return pw_fail(PEERWIN_ERR_TIMEOUT, site,
                            "work on device %s did not end within %d ms; it may wait for a call that a peer has yet to "
                            "make",
-                           gpu->about.uuid, gpu->timeout_ms);
+                           gpu->about.uuid, timeout_ms);
         nanosleep(&nap, NULL);
     }
 }
 
-static peerwin_status wait_by_event(const pw_gpu *gpu, const pw_site *site) {
+static peerwin_status wait_by_event(const pw_gpu *gpu, int timeout_ms, const pw_site *site) {
     CUevent event = NULL;
     CUresult code = gpu->driver->cuEventCreate(&event, CU_EVENT_DISABLE_TIMING);
     if (code != CUDA_SUCCESS)
         return pw_fail_cuda(gpu->driver, site, code, "cuEventCreate");
     code = gpu->driver->cuCtxRecordEvent(gpu->context, event);
-    peerwin_status status =
-        code == CUDA_SUCCESS ? poll_event(gpu, event, site) : pw_fail_cuda(gpu->driver, site, code, "cuCtxRecordEvent");
+    peerwin_status status = code == CUDA_SUCCESS ? poll_event(gpu, event, timeout_ms, site)
+                                                 : pw_fail_cuda(gpu->driver, site, code, "cuCtxRecordEvent");
     code = gpu->driver->cuEventDestroy(event);
     if (code != CUDA_SUCCESS && status == PEERWIN_OK)
         status = pw_fail_cuda(gpu->driver, site, code, "cuEventDestroy");
@@ -59,11 +59,15 @@ static peerwin_status wait_by_event(const pw_gpu *gpu, const pw_site *site) {
 }
 
 peerwin_status pw_gpu_quiesce(pw_gpu *gpu, const pw_site *site) {
+    return pw_gpu_quiesce_within(gpu, gpu->timeout_ms, site);
+}
+
+peerwin_status pw_gpu_quiesce_within(pw_gpu *gpu, int timeout_ms, const pw_site *site) {
     peerwin_status status = refuse_capture(gpu, site);
     if (status != PEERWIN_OK)
         return status;
     if (gpu->driver->cuCtxRecordEvent)
-        return wait_by_event(gpu, site);
+        return wait_by_event(gpu, timeout_ms, site);
     CUresult code = gpu->driver->cuCtxSynchronize();
     return code == CUDA_SUCCESS ? PEERWIN_OK : pw_fail_cuda(gpu->driver, site, code, "cuCtxSynchronize");
 }

@@ -29,7 +29,7 @@
 #include <sys/eventfd.h>
 
 /* A broken context is noticed within PERIOD_MS; a peer's death wakes at once. */
-enum { PERIOD_MS = 100, RELEASE_MS = 1000, LEAST_MS = 50, ROUND_NS = 1000000 };
+enum { PERIOD_MS = 100, RELEASE_MS = 1000, SETTLE_MS = 20, ROUND_NS = 1000000 };
 
 enum { SLOTS = PW_ARENA_SIGNALS_BYTES / 8, WORDS = 128, DESCRIBED = 3 };
 
@@ -123,15 +123,32 @@ void pw_watchdog_release(const peerwin_ctx *ctx) {
     release_slots(dog);
 }
 
-/* Until the streams must have drained; shorter if the context is about to end. */
+/* Until the streams must have drained. */
 static void release_for_a_while(const pw_watchdog *dog) {
-    int64_t start = pw_now();
-    while (expects_something(dog) && pw_now() < start + RELEASE_MS * PW_MS) {
-        if (atomic_load(&dog->stopping) && pw_now() >= start + LEAST_MS * PW_MS)
-            return;
+    int64_t until = pw_now() + RELEASE_MS * PW_MS;
+    while (expects_something(dog) && !atomic_load(&dog->stopping) && pw_now() < until) {
         pw_watchdog_release(dog->ctx);
         (void)nanosleep(&(const struct timespec){.tv_nsec = ROUND_NS}, NULL);
     }
+}
+
+/* That MPI ended breaks the context for calls, and streams may still get what they wait for. */
+static int is_broken(const peerwin_ctx *ctx) {
+    pw_cause cause = pw_ctx_broken(ctx);
+    return cause != 0 && pw_cause_status(cause) != PEERWIN_ERR_STATE;
+}
+
+void pw_watchdog_settle(peerwin_ctx *ctx) {
+    const pw_site *site = PW_SITE("peerwin_finalize", "release", ctx->rank, PW_NONE);
+    int64_t until = pw_now() + RELEASE_MS * PW_MS;
+    peerwin_status status = PEERWIN_ERR_TIMEOUT;
+    while (status == PEERWIN_ERR_TIMEOUT && pw_now() < until) {
+        if (is_broken(ctx))
+            pw_watchdog_release(ctx);
+        status = pw_gpu_quiesce_within(ctx->gpu, SETTLE_MS, site);
+    }
+    if (status != PEERWIN_OK)
+        pw_log(PW_LOG_WARN, ctx->rank, "memory is given up while the device may use it: %s", peerwin_last_error());
 }
 
 /* ---- what is still missing */
@@ -202,12 +219,6 @@ void pw_watchdog_describe(peerwin_ctx *ctx, char *text, size_t bytes, const pw_s
 }
 
 /* ---- the thread */
-
-/* That MPI ended breaks the context for calls, and streams may still get what they wait for. */
-static int is_broken(const peerwin_ctx *ctx) {
-    pw_cause cause = pw_ctx_broken(ctx);
-    return cause != 0 && pw_cause_status(cause) != PEERWIN_ERR_STATE;
-}
 
 /* A rank whose process has ended without a goodbye, or PW_NONE. */
 static int lost_peer(pw_watchdog *dog) {
@@ -343,13 +354,11 @@ void pw_watchdog_stop(peerwin_ctx *ctx) {
     pw_watchdog *dog = ctx->watchdog;
     if (!dog)
         return;
+    int entered = pw_gpu_enter(ctx->gpu, site) == PEERWIN_OK;
+    if (entered && pw_ctx_broken(ctx) != 0)
+        pw_watchdog_settle(ctx);
     if (dog->running)
         end_thread(dog);
-    int entered = pw_gpu_enter(ctx->gpu, site) == PEERWIN_OK;
-    if (!dog->running && entered && is_broken(ctx)) {
-        atomic_store(&dog->stopping, 1);
-        release_for_a_while(dog);
-    }
     free_watchdog(dog);
     if (entered)
         pw_gpu_leave(ctx->gpu);

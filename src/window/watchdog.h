@@ -23,6 +23,12 @@ PEERWIN_MUST_USE peerwin_status pw_watchdog_start(peerwin_ctx *ctx, const pw_sit
  */
 void pw_watchdog_stop(peerwin_ctx *ctx);
 
+/*
+ * The context is broken and about to give memory up: releases the streams that wait, and waits until the device is
+ * idle, for a second at most. The gpu is entered.
+ */
+void pw_watchdog_settle(peerwin_ctx *ctx);
+
 /* A stream is about to wait for my slot at this address, or for a barrier. The thread that is inside the context. */
 void pw_watchdog_expect_signal(peerwin_ctx *ctx, const uint64_t *slot, uint64_t value);
 void pw_watchdog_expect_barrier(peerwin_ctx *ctx, uint64_t epoch);
