@@ -15,6 +15,7 @@
 #include "window/exchange.h"
 #include "window/space.h"
 #include "window/verify.h"
+#include "window/watchdog.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -430,6 +431,8 @@ static peerwin_status close_together(peerwin_win *win, int *gone_out, const pw_s
 static void close_alone(peerwin_win *win, const pw_site *site) {
     peerwin_ctx *ctx = win->ctx;
     int entered = pw_space_enter_to_release(ctx, site);
+    if (entered && ctx->gpu)
+        pw_watchdog_settle(ctx);
     (void)pw_win_release(win);
     if (entered)
         pw_space_leave(ctx);
