@@ -149,6 +149,18 @@ static peerwin_status attach_pool(pw_gpu *gpu, CUdeviceptr pointer, size_t bytes
 
 /* ---- virtual memory: all allocations under the range ---- */
 
+/* Virtual memory is what has an allocation handle. */
+static peerwin_status is_virtual(const pw_gpu *gpu, CUdeviceptr pointer, const pw_site *site, int *is_out) {
+    CUmemGenericAllocationHandle handle = 0;
+    CUresult code = gpu->driver->cuMemRetainAllocationHandle(&handle, pw_device_pointer(pointer));
+    *is_out = code == CUDA_SUCCESS;
+    if (code == CUDA_SUCCESS)
+        return pw_gpu_released(gpu, gpu->driver->cuMemRelease(handle), "cuMemRelease", PEERWIN_OK);
+    if (code == CUDA_ERROR_INVALID_VALUE)
+        return PEERWIN_OK;
+    return pw_fail_cuda(gpu->driver, site, code, "cuMemRetainAllocationHandle");
+}
+
 /* A range of virtual memory while it is walked. */
 typedef struct {
     pw_vmm_pieces *list;
@@ -156,6 +168,11 @@ typedef struct {
     unsigned handle_types;  /* that all allocations have */
     uint64_t id;
 } walk;
+
+static peerwin_status refuse_closed(const pw_gpu *gpu, const pw_site *site) {
+    return pw_fail(PEERWIN_ERR_ARG, site, "device %d has no access to the memory: call cuMemSetAccess for it first",
+                   gpu->ordinal);
+}
 
 /* An allocation that this rank's device cannot touch would break its context at the first use. */
 static peerwin_status check_access(const pw_gpu *gpu, CUdeviceptr at, const pw_site *site) {
@@ -167,10 +184,7 @@ static peerwin_status check_access(const pw_gpu *gpu, CUdeviceptr at, const pw_s
     CUresult code = gpu->driver->cuMemGetAccess(&flags, &location, at);
     if (code != CUDA_SUCCESS)
         return pw_fail_cuda(gpu->driver, site, code, "cuMemGetAccess");
-    if (flags == CU_MEM_ACCESS_FLAGS_PROT_NONE)
-        return pw_fail(PEERWIN_ERR_ARG, site, "device %d has no access to the memory: call cuMemSetAccess for it first",
-                       gpu->ordinal);
-    return PEERWIN_OK;
+    return flags == CU_MEM_ACCESS_FLAGS_PROT_NONE ? refuse_closed(gpu, site) : PEERWIN_OK;
 }
 
 static peerwin_status check_allocation(const pw_gpu *gpu, CUmemGenericAllocationHandle handle, CUdeviceptr at,
@@ -213,6 +227,13 @@ static peerwin_status adopt(pw_gpu *gpu, walk *w, CUmemGenericAllocationHandle h
     return PEERWIN_OK;
 }
 
+/* Nothing is known of a range that no device has access to, but that it has an allocation handle. */
+static peerwin_status look_for_closed(const pw_gpu *gpu, CUdeviceptr at, const pw_site *site) {
+    int has_handle = 0;
+    peerwin_status status = is_virtual(gpu, at, site, &has_handle);
+    return status == PEERWIN_OK && has_handle ? refuse_closed(gpu, site) : status;
+}
+
 /* Adds the allocation that begins where the last one ended; *found_out is 0 if something else does, or nothing. */
 static peerwin_status add_next(pw_gpu *gpu, walk *w, const pw_site *site, int *found_out) {
     CUdeviceptr start = 0;
@@ -220,7 +241,9 @@ static peerwin_status add_next(pw_gpu *gpu, walk *w, const pw_site *site, int *f
     CUmemGenericAllocationHandle handle = 0;
     *found_out = 0;
     CUresult code = gpu->driver->cuMemGetAddressRange(&start, &size, w->end);
-    if (code == CUDA_ERROR_NOT_FOUND || code == CUDA_ERROR_INVALID_VALUE || (code == CUDA_SUCCESS && start != w->end))
+    if (code == CUDA_ERROR_NOT_FOUND)
+        return look_for_closed(gpu, w->end, site);
+    if (code == CUDA_SUCCESS && start != w->end)
         return PEERWIN_OK;
     if (code != CUDA_SUCCESS)
         return pw_fail_cuda(gpu->driver, site, code, "cuMemGetAddressRange");
@@ -239,7 +262,11 @@ static peerwin_status add_next(pw_gpu *gpu, walk *w, const pw_site *site, int *f
 /* Whole allocations, side by side, until the range is covered. */
 static peerwin_status walk_range(pw_gpu *gpu, walk *w, CUdeviceptr pointer, size_t bytes, const pw_site *site) {
     size_t size = 0;
-    peerwin_status status = find_allocation(gpu, pointer, site, &w->start, &size);
+    CUresult code = gpu->driver->cuMemGetAddressRange(&w->start, &size, pointer);
+    if (code != CUDA_SUCCESS)
+        return code == CUDA_ERROR_NOT_FOUND ? refuse_closed(gpu, site)
+                                            : pw_fail_cuda(gpu->driver, site, code, "cuMemGetAddressRange");
+    peerwin_status status = PEERWIN_OK;
     w->end = w->start;
     while (status == PEERWIN_OK && w->end < pointer + bytes) {
         int found = 0;
@@ -284,18 +311,6 @@ static peerwin_status attach_vmm(pw_gpu *gpu, CUdeviceptr pointer, size_t bytes,
 }
 
 /* ---- the choice ---- */
-
-/* Virtual memory is what has an allocation handle. */
-static peerwin_status is_virtual(const pw_gpu *gpu, CUdeviceptr pointer, const pw_site *site, int *is_out) {
-    CUmemGenericAllocationHandle handle = 0;
-    CUresult code = gpu->driver->cuMemRetainAllocationHandle(&handle, pw_device_pointer(pointer));
-    *is_out = code == CUDA_SUCCESS;
-    if (code == CUDA_SUCCESS)
-        return pw_gpu_released(gpu, gpu->driver->cuMemRelease(handle), "cuMemRelease", PEERWIN_OK);
-    if (code == CUDA_ERROR_INVALID_VALUE)
-        return PEERWIN_OK;
-    return pw_fail_cuda(gpu->driver, site, code, "cuMemRetainAllocationHandle");
-}
 
 peerwin_status pw_gpu_attach(pw_gpu *gpu, void *base, size_t bytes, const pw_site *site, pw_segment *segment_out,
                              size_t *offset_out) {

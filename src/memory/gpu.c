@@ -81,6 +81,12 @@ static peerwin_status choose(pw_gpu *gpu, const pw_gpu_request *request, const p
     return retain_primary(gpu, request->node_rank % gpu->driver->devices, site);
 }
 
+/* Its handle may come again; this does not. */
+static peerwin_status name_context(pw_gpu *gpu, const pw_site *site) {
+    CUresult code = gpu->driver->cuCtxGetId(gpu->context, &gpu->context_id);
+    return code == CUDA_SUCCESS ? PEERWIN_OK : pw_fail_cuda(gpu->driver, site, code, "cuCtxGetId");
+}
+
 static void release_primary(pw_gpu *gpu, peerwin_status first) {
     if (gpu->retained)
         (void)pw_gpu_released(gpu, gpu->driver->cuDevicePrimaryCtxRelease(gpu->device), "cuDevicePrimaryCtxRelease",
@@ -176,6 +182,8 @@ peerwin_status pw_gpu_open(const pw_gpu_request *request, const pw_site *site, p
         goto forget;
     status = list_access(gpu, request, site);
     if (status == PEERWIN_OK)
+        status = name_context(gpu, site);
+    if (status == PEERWIN_OK)
         status = pw_device_describe(gpu->driver, gpu->ordinal, site, &gpu->about);
     if (status == PEERWIN_OK)
         status = pw_gpu_enter(gpu, site);
@@ -239,7 +247,25 @@ static void exchange_back(pw_gpu *gpu, CUstreamCaptureMode mode, peerwin_status 
                           "cuThreadExchangeStreamCaptureMode", first);
 }
 
+/*
+ * The application may have ended the context, or reset the device, under the library. To make a destroyed context
+ * current damages the driver, and in one that came anew the library's streams and memory are not there.
+ */
+static peerwin_status check_alive(const pw_gpu *gpu, const pw_site *site) {
+    unsigned long long id = 0;
+    CUresult code = gpu->driver->cuCtxGetId(gpu->context, &id);
+    if (code == CUDA_SUCCESS && id == gpu->context_id)
+        return PEERWIN_OK;
+    if (code == CUDA_SUCCESS || code == CUDA_ERROR_CONTEXT_IS_DESTROYED)
+        return pw_fail(PEERWIN_ERR_CONTEXT_LOST, site,
+                       "the CUDA context of device %s was destroyed or reset under the library", gpu->about.uuid);
+    return pw_fail_cuda(gpu->driver, site, code, "cuCtxGetId");
+}
+
 peerwin_status pw_gpu_enter(pw_gpu *gpu, const pw_site *site) {
+    peerwin_status alive = check_alive(gpu, site);
+    if (alive != PEERWIN_OK)
+        return alive;
     CUresult code = gpu->driver->cuCtxPushCurrent(gpu->context);
     if (code != CUDA_SUCCESS)
         return pw_fail_cuda(gpu->driver, site, code, "cuCtxPushCurrent");

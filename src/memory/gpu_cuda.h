@@ -19,7 +19,8 @@ struct pw_gpu {
     int ordinal;
     CUdevice device;
     CUcontext context;
-    int retained; /* the primary context, which is released at the end; else the caller's */
+    unsigned long long context_id; /* a primary context that was reset comes back with another */
+    int retained;                  /* the primary context, which is released at the end; else the caller's */
     int timeout_ms;
     CUstream stream; /* the library's own, non-blocking */
     int held;        /* it did not answer in time: who gives memory back need not wait again */

@@ -38,6 +38,9 @@ typedef struct {
 PEERWIN_MUST_USE peerwin_status pw_vmm_append(pw_vmm_pieces *list, CUmemGenericAllocationHandle handle, size_t bytes,
                                               const pw_site *site);
 
+/* Gives up what the allocations were exported as. */
+void pw_vmm_forget(pw_vmm_pieces *list);
+
 /* Releases the handles and frees the list; NULL is fine. Returns the first failure, `first` if that is one. */
 peerwin_status pw_vmm_drop(const pw_gpu *gpu, pw_vmm_pieces *list, peerwin_status first);
 

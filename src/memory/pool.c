@@ -4,9 +4,10 @@
  *
  * Memory of a pool that its owner made shareable: attached only, since windows of our own come from better places.
  *
- * The pool travels as a descriptor and the allocation as a token beside it. An importer imports the pool anew for every
- * mapping and keeps it as long as that: pools have no name by which a second import could be saved, and a pointer that
- * is imported twice through one pool ends with its first free. Importers free before the owner does.
+ * The pool travels as a descriptor and the allocation as a token beside it. In an importer all imports of a pool are
+ * one pool, which cannot be ended while there are pointers from it: every mapping imports it and tries to end it, and
+ * the last one does. A pointer that is imported twice ends with its first free, so a process maps an allocation once.
+ * Importers free before the owner does.
  */
 #include "memory/kinds.h"
 
@@ -130,8 +131,10 @@ static peerwin_status import_pointer(pw_gpu *gpu, CUmemoryPool pool, const pw_ha
     return PEERWIN_OK;
 }
 
+/* An invalid value says that other pointers of the pool are still mapped. */
 static peerwin_status destroy_pool(const pw_gpu *gpu, CUmemoryPool pool, peerwin_status first) {
-    return pw_gpu_released(gpu, gpu->driver->cuMemPoolDestroy(pool), "cuMemPoolDestroy", first);
+    CUresult code = gpu->driver->cuMemPoolDestroy(pool);
+    return code == CUDA_ERROR_INVALID_VALUE ? first : pw_gpu_released(gpu, code, "cuMemPoolDestroy", first);
 }
 
 static peerwin_status pool_map(pw_mapping *mapping, const pw_handle *handle, size_t offset, const pw_site *site) {

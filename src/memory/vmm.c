@@ -26,41 +26,6 @@ static CUmemAllocationHandleType type_of(const pw_memory_ops *ops) {
     return ops->needs_fd ? FD_TYPE : FABRIC_TYPE;
 }
 
-/* ---- lists of allocations ---- */
-
-peerwin_status pw_vmm_append(pw_vmm_pieces *list, CUmemGenericAllocationHandle handle, size_t bytes,
-                             const pw_site *site) {
-    if (list->count == list->room) {
-        int room = list->room > 0 ? 2 * list->room : 1;
-        pw_vmm_piece *pieces = realloc(list->pieces, (size_t)room * sizeof *pieces);
-        if (!pieces)
-            return pw_fail_errno(site, ENOMEM, "realloc");
-        list->pieces = pieces;
-        list->room = room;
-    }
-    list->pieces[list->count++] = (pw_vmm_piece){.handle = handle, .bytes = bytes, .fd = -1};
-    return PEERWIN_OK;
-}
-
-static void forget_exports(pw_vmm_pieces *list) {
-    for (int i = 0; i < list->count; i++) {
-        pw_close(&list->pieces[i].fd);
-        explicit_bzero(list->pieces[i].token, sizeof list->pieces[i].token);
-        list->pieces[i].has_export = 0;
-    }
-}
-
-peerwin_status pw_vmm_drop(const pw_gpu *gpu, pw_vmm_pieces *list, peerwin_status first) {
-    if (!list)
-        return first;
-    forget_exports(list);
-    for (int i = 0; i < list->count; i++)
-        first = pw_gpu_released(gpu, gpu->driver->cuMemRelease(list->pieces[i].handle), "cuMemRelease", first);
-    free(list->pieces);
-    free(list);
-    return first;
-}
-
 /* ---- address ranges ---- */
 
 static CUmemAllocationProp properties(const pw_gpu *gpu, CUmemAllocationHandleType type) {
@@ -286,7 +251,7 @@ static peerwin_status vmm_export(pw_segment *segment, int index, pw_handle *hand
 
 static void vmm_exported(pw_segment *segment) {
     if (segment->details)
-        forget_exports(segment->details);
+        pw_vmm_forget(segment->details);
 }
 
 static peerwin_status vmm_release(pw_segment *segment) {

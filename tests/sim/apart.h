@@ -28,6 +28,7 @@
     X(cuInit, 2000)                                                                                                    \
     X(cuDeviceGetDefaultMemPool, 11020)                                                                                \
     X(cuDevicePrimaryCtxRetain, 7000)                                                                                  \
+    X(cuDevicePrimaryCtxReset, 11000)                                                                                  \
     X(cuDevicePrimaryCtxRelease, 11000)                                                                                \
     X(cuCtxCreate, 3020)                                                                                               \
     X(cuCtxDestroy, 4000)                                                                                              \

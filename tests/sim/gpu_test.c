@@ -329,6 +329,23 @@ static void the_application_ends_its_context_first(void) {
     CHECK(current() == NULL);
 }
 
+/* It resets the device, and goes on with a context that has the same handle; the library's things are not in it. */
+static void the_application_resets_the_device(void) {
+    CUcontext mine = NULL;
+    CUcontext again = NULL;
+    app_start();
+    CU(app.cuDevicePrimaryCtxRetain(&mine, 0));
+    pw_gpu *gpu = open_with(&(pw_gpu_request){.choice = PEERWIN_DEVICE(0)});
+    CU(app.cuDevicePrimaryCtxReset(0));
+    REFUSED(pw_gpu_enter(gpu, SITE), PEERWIN_ERR_CONTEXT_LOST, "reset");
+    CU(app.cuDevicePrimaryCtxRetain(&again, 0));
+    CHECK(again == mine);
+    REFUSED(pw_gpu_enter(gpu, SITE), PEERWIN_ERR_CONTEXT_LOST, "reset");
+    pw_gpu_close(gpu);
+    CU(app.cuDevicePrimaryCtxRelease(0));
+    CU(app.cuDevicePrimaryCtxRelease(0));
+}
+
 int main(int argc, char **argv) {
     static const apart_case cases[] = {
         {"the_callers_context_is_joined", the_callers_context_is_joined, NULL, "SIMCUDA_TOPOLOGY=nvswitch:3", NULL, 1},
@@ -350,6 +367,7 @@ int main(int argc, char **argv) {
         {"a_lost_context_gives_everything_back", a_lost_context_gives_everything_back, NULL, NULL, NULL, 1},
         {"the_application_ends_its_context_first", the_application_ends_its_context_first, NULL, "SIMCUDA_STRICT=0",
          NULL, 0},
+        {"c10_the_application_resets_the_device", the_application_resets_the_device, NULL, NULL, NULL, 0},
         {NULL, NULL, NULL, NULL, NULL, 0},
     };
     return apart_main(argc, argv, cases);

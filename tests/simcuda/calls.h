@@ -35,6 +35,7 @@ enum {
     X("cuDevicePrimaryCtxRetain", 7000, cuDevicePrimaryCtxRetain, 0)                                                   \
     X("cuDevicePrimaryCtxRelease", 7000, stale, 0)                                                                     \
     X("cuDevicePrimaryCtxRelease", 11000, cuDevicePrimaryCtxRelease_v2, CALL_RELEASE)                                  \
+    X("cuDevicePrimaryCtxReset", 11000, cuDevicePrimaryCtxReset_v2, CALL_RELEASE)                                      \
     X("cuDevicePrimaryCtxGetState", 7000, cuDevicePrimaryCtxGetState, 0)                                               \
     X("cuDeviceGetDefaultMemPool", 11020, cuDeviceGetDefaultMemPool, 0)                                                \
     X("cuCtxCreate", 3020, cuCtxCreate_v2, 0)                                                                          \
@@ -44,6 +45,7 @@ enum {
     X("cuCtxSetCurrent", 4000, cuCtxSetCurrent, CALL_RELEASE)                                                          \
     X("cuCtxPushCurrent", 4000, cuCtxPushCurrent_v2, 0)                                                                \
     X("cuCtxPopCurrent", 4000, cuCtxPopCurrent_v2, CALL_RELEASE)                                                       \
+    X("cuCtxGetId", 12000, cuCtxGetId, 0)                                                                              \
     X("cuCtxGetDevice", 2000, cuCtxGetDevice, 0)                                                                       \
     X("cuCtxGetFlags", 7000, cuCtxGetFlags, 0)                                                                         \
     X("cuCtxSynchronize", 2000, cuCtxSynchronize, CALL_UNSAFE)                                                         \

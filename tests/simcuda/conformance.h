@@ -37,6 +37,7 @@
     X(DeviceGetP2PAttribute, 8000)                                                                                     \
     X(DevicePrimaryCtxRetain, 7000)                                                                                    \
     X(DevicePrimaryCtxRelease, 11000)                                                                                  \
+    X(DevicePrimaryCtxReset, 11000)                                                                                    \
     X(DevicePrimaryCtxGetState, 7000)                                                                                  \
     X(DeviceGetDefaultMemPool, 11020)                                                                                  \
     X(CtxCreate, 3020)                                                                                                 \
@@ -45,6 +46,7 @@
     X(CtxSetCurrent, 4000)                                                                                             \
     X(CtxPushCurrent, 4000)                                                                                            \
     X(CtxPopCurrent, 4000)                                                                                             \
+    X(CtxGetId, 12000)                                                                                                 \
     X(CtxGetDevice, 2000)                                                                                              \
     X(CtxSynchronize, 2000)                                                                                            \
     X(CtxEnablePeerAccess, 4000)                                                                                       \

@@ -254,8 +254,40 @@ static void context_section(int role) {
     result("alloc_in_old", cu.MemAlloc(&ptr, 4096));
 }
 
-const struct section device_sections[] = {{"init", init_section, 1},
-                                          {"no_context", no_context_section, 1},
-                                          {"device", device_section, 1},
-                                          {"context", context_section, 1},
-                                          {NULL, NULL, 0}};
+/* What is left of a context that has ended, and how a later one can be told from it. To push one that was destroyed
+ * damages the driver. */
+static void dead_context_section(int role) {
+    (void)role;
+    CUcontext ctx = start_device(), other = NULL, again = NULL, popped = NULL;
+    CUdeviceptr ptr = 0;
+    CUdevice dev = 0;
+    unsigned long long id = 0, later = 0;
+    cu.CtxCreate(&other, 0, 0);
+    result("id", cu.CtxGetId(other, &id));
+    result("id_null", cu.CtxGetId(NULL, &later));
+    fact("id_null_same", "%d", later == id);
+    cu.CtxPopCurrent(&popped);
+    result("id_primary", cu.CtxGetId(ctx, &later));
+    fact("id_primary_other", "%d", later != id);
+    result("destroy", cu.CtxDestroy(other));
+    result("destroyed_id", cu.CtxGetId(other, &later));
+    cu.CtxSetCurrent(ctx);
+    cu.CtxGetId(ctx, &id);
+    result("reset", cu.DevicePrimaryCtxReset(0));
+    result("reset_id", cu.CtxGetId(ctx, &later));
+    result("reset_device", cu.CtxGetDevice(&dev));
+    result("reset_alloc", cu.MemAlloc(&ptr, 4096));
+    result("reset_push", cu.CtxPushCurrent(ctx));
+    result("reset_pop", cu.CtxPopCurrent(&popped));
+    result("reset_retain", cu.DevicePrimaryCtxRetain(&again, 0));
+    fact("reset_retain_same", "%d", again == ctx);
+    result("reset_later_id", cu.CtxGetId(again, &later));
+    fact("reset_later_id_other", "%d", later != id);
+    result("reset_later_alloc", cu.MemAlloc(&ptr, 4096));
+    result("reset_release", cu.DevicePrimaryCtxRelease(0));
+    result("reset_release_again", cu.DevicePrimaryCtxRelease(0));
+}
+
+const struct section device_sections[] = {
+    {"init", init_section, 1},       {"no_context", no_context_section, 1},     {"device", device_section, 1},
+    {"context", context_section, 1}, {"dead_context", dead_context_section, 1}, {NULL, NULL, 0}};

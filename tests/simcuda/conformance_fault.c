@@ -51,6 +51,10 @@ static void aftermath(struct world *w) {
     result("pointer", cu.PointerGetAttribute(&value, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, w->dev));
     result("attribute", cu.DeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_WARP_SIZE, 0));
     result("current", cu.CtxGetCurrent(&again));
+    unsigned long long id = 0;
+    result("id", cu.CtxGetId(w->ctx, &id));
+    result("push", cu.CtxPushCurrent(w->ctx));
+    result("pop", cu.CtxPopCurrent(&again));
     CUmemAllocationProp prop = vmm_prop(0);
     struct vmm fresh = {0, 0, 2 * MIB};
     result("vmm_create", cu.MemCreate(&fresh.handle, fresh.bytes, &prop, 0));

@@ -225,6 +225,10 @@ static void pool_importer(void) {
     access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
     access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
     result("set_access", cu.MemPoolSetAccess(pool, &access, 1));
+    access.flags = CU_MEM_ACCESS_FLAGS_PROT_READ;
+    result("set_access_read", cu.MemPoolSetAccess(pool, &access, 1));
+    access.flags = CU_MEM_ACCESS_FLAGS_PROT_NONE;
+    result("set_access_none", cu.MemPoolSetAccess(pool, &access, 1));
     fact("values", "%u %u", peek(ptr), peek(second));
     pointer_facts("attributes", ptr + 64, ctx);
     range_fact("range", ptr + 64);
@@ -245,10 +249,86 @@ static void pool_importer(void) {
     result("destroy", cu.MemPoolDestroy(pool));
     hand();
     await();
+    result("destroy_again", cu.MemPoolDestroy(pool));
 }
 
 static void pool_ipc_section(int role) {
     (role == 0 ? pool_exporter : pool_importer)();
+}
+
+/* One pool imported twice, and what is left when one of the imports ends. */
+static void pool_twice_exporter(void) {
+    CUmemoryPool pool = NULL;
+    CUdeviceptr ptr = 0, second = 0;
+    CUmemPoolProps props = pool_props();
+    CUmemPoolPtrExportData data[2];
+    int fd = -1, again = -1;
+    start_device();
+    cu.MemPoolCreate(&pool, &props);
+    cu.MemAllocFromPoolAsync(&ptr, 3 * MIB, pool, NULL);
+    cu.MemAllocFromPoolAsync(&second, 1000, pool, NULL);
+    cu.CtxSynchronize();
+    poke(ptr, 600);
+    poke(second, 601);
+    cu.MemPoolExportToShareableHandle(&fd, pool, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+    cu.MemPoolExportToShareableHandle(&again, pool, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+    cu.MemPoolExportPointer(&data[0], ptr);
+    cu.MemPoolExportPointer(&data[1], second);
+    tell_fd(fd);
+    tell_fd(again);
+    tell(data, sizeof data);
+    await();
+    result("exporter_free", cu.MemFree(ptr));
+    result("exporter_free_second", cu.MemFree(second));
+    result("exporter_destroy", cu.MemPoolDestroy(pool));
+    hand();
+}
+
+static CUmemoryPool import_pool(const char *name, int fd) {
+    CUmemoryPool pool = NULL;
+    result(name, cu.MemPoolImportFromShareableHandle(&pool, (void *)(intptr_t)fd,
+                                                     CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+    return pool;
+}
+
+static void pool_twice_importer(void) {
+    CUmemPoolPtrExportData data[2];
+    CUdeviceptr ptr = 0, again = 0, second = 0, late = 0;
+    start_device();
+    int fd = hear_fd(), other = hear_fd();
+    hear(data, sizeof data);
+    CUmemoryPool first_pool = import_pool("import", fd), second_pool = import_pool("import_again", other);
+    fact("import_again_same", "%d", first_pool == second_pool);
+    close(fd);
+    close(other);
+    result("pointer", cu.MemPoolImportPointer(&ptr, first_pool, &data[0]));
+    result("pointer_again", cu.MemPoolImportPointer(&again, second_pool, &data[0]));
+    fact("pointer_again_same", "%d", ptr == again);
+    result("second", cu.MemPoolImportPointer(&second, second_pool, &data[1]));
+    fact("values", "%u %u %u", peek(ptr), peek(again), peek(second));
+    result("free", cu.MemFreeAsync(ptr, NULL));
+    result("free_sync", cu.CtxSynchronize());
+    range_fact("freed_range", again);
+    result("destroy", cu.MemPoolDestroy(first_pool));
+    fact("second_value", "%u", peek(second));
+    range_fact("destroyed_range", again);
+    result("free_again", cu.MemFreeAsync(again, NULL));
+    result("free_again_sync", cu.CtxSynchronize());
+    range_fact("freed_again_range", again);
+    result("pointer_late", cu.MemPoolImportPointer(&late, second_pool, &data[0]));
+    fact("late_value", "%u", peek(late));
+    result("free_late", cu.MemFreeAsync(late, NULL));
+    result("free_second", cu.MemFreeAsync(second, NULL));
+    result("last_sync", cu.CtxSynchronize());
+    result("destroy_again", cu.MemPoolDestroy(second_pool));
+    hand();
+    await();
+    result("destroy_third", cu.MemPoolDestroy(second_pool));
+    result("destroy_fourth", cu.MemPoolDestroy(second_pool));
+}
+
+static void pool_twice_section(int role) {
+    (role == 0 ? pool_twice_exporter : pool_twice_importer)();
 }
 
 /* ---- events ---- */
@@ -377,6 +457,10 @@ static void killed_section(int role) {
     (role == 0 ? heir : dying_exporter)();
 }
 
-const struct section ipc_sections[] = {{"legacy", legacy_section, 2},     {"vmm_fd", vmm_fd_section, 2},
-                                       {"pool_ipc", pool_ipc_section, 2}, {"event_ipc", event_ipc_section, 2},
-                                       {"killed", killed_section, 2},     {NULL, NULL, 0}};
+const struct section ipc_sections[] = {{"legacy", legacy_section, 2},
+                                       {"vmm_fd", vmm_fd_section, 2},
+                                       {"pool_ipc", pool_ipc_section, 2},
+                                       {"pool_twice", pool_twice_section, 2},
+                                       {"event_ipc", event_ipc_section, 2},
+                                       {"killed", killed_section, 2},
+                                       {NULL, NULL, 0}};

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "conformance.h"
@@ -203,6 +204,7 @@ static void vmm_access_section(int role) {
     result("map_over", cu.MemMap(w.va, 2 * MIB, 0, w.other, 0));
     result("map_over_tail", cu.MemMap(w.va + 2 * MIB, 2 * MIB, 0, w.other, 0));
     pointer_facts("no_access_attributes", w.va, w.ctx);
+    range_fact("no_access_range", w.va);
     get_access_fact("get_access_mapped", w.va);
     result("access_past_end", cu.MemSetAccess(w.va, 6 * MIB, &rw, 1));
     result("access_part", cu.MemSetAccess(w.va, 2 * MIB, &rw, 1));
@@ -217,6 +219,13 @@ static void vmm_access_section(int role) {
     result("access", cu.MemSetAccess(w.va, 4 * MIB, &rw, 1));
     get_access_fact("get_access", w.va + 4096);
     pointer_facts("attributes", w.va + 4096, w.ctx);
+    CUmemAccessDesc none = access_for(0, CU_MEM_ACCESS_FLAGS_PROT_NONE);
+    CUmemGenericAllocationHandle back = 0;
+    result("access_none", cu.MemSetAccess(w.va, 4 * MIB, &none, 1));
+    range_fact("access_none_range", w.va);
+    pointer_facts("access_none_attributes", w.va, w.ctx);
+    result("access_none_retain", cu.MemRetainAllocationHandle(&back, (void *)(uintptr_t)w.va));
+    fact("access_none_retain_same", "%d", back == w.handle);
 }
 
 static void vmm_map_section(int role) {
@@ -336,6 +345,37 @@ static void vmm_alias_section(int role) {
     vmm_drop(&a);
 }
 
+/* A process that has no descriptor left. */
+static void descriptors_section(int role) {
+    (void)role;
+    int held[64], count = 0, fd = -1, pool_fd = -1;
+    struct rlimit few = {48, 48};
+    CUmemoryPool pool = NULL;
+    CUmemGenericAllocationHandle imported = 0;
+    CUmemPoolProps props;
+    start_device();
+    memset(&props, 0, sizeof props);
+    props.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+    props.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    props.handleTypes = FD;
+    cu.MemPoolCreate(&pool, &props);
+    struct vmm vmm = vmm_make(2 * MIB, FD);
+    cu.MemExportToShareableHandle(&fd, vmm.handle, FD, 0);
+    setrlimit(RLIMIT_NOFILE, &few);
+    while (count < 64 && (held[count] = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0) {
+        count++;
+    }
+    int none = -1;
+    result("export", cu.MemExportToShareableHandle(&none, vmm.handle, FD, 0));
+    result("pool_export", cu.MemPoolExportToShareableHandle(&pool_fd, pool, FD, 0));
+    result("import", cu.MemImportFromShareableHandle(&imported, (void *)(intptr_t)fd, FD));
+    while (count > 0) {
+        close(held[--count]);
+    }
+    result("export_again", cu.MemExportToShareableHandle(&none, vmm.handle, FD, 0));
+    result("pool_export_again", cu.MemPoolExportToShareableHandle(&pool_fd, pool, FD, 0));
+}
+
 const struct section vmm_sections[] = {{"vmm_create", vmm_create_section, 1},
                                        {"vmm_export", vmm_export_section, 1},
                                        {"vmm_reserve", vmm_reserve_section, 1},
@@ -344,6 +384,7 @@ const struct section vmm_sections[] = {{"vmm_create", vmm_create_section, 1},
                                        {"vmm_access", vmm_access_section, 1},
                                        {"vmm_map", vmm_map_section, 1},
                                        {"vmm_release", vmm_release_section, 1},
+                                       {"descriptors", descriptors_section, 1},
                                        {"vmm_host", vmm_host_section, 1},
                                        {"dead_handle_export", dead_handle_export_section, 1},
                                        {"dead_handle_release", dead_handle_release_section, 1},

@@ -16,6 +16,8 @@ static _Thread_local struct {
     size_t depth;
 } stack;
 
+static uint64_t lives;
+
 static struct sim_context *primary[SIM_MAX_DEVICES]; /* by ordinal; kept once made, so that its handle stays */
 
 size_t sim_current_depth(void) {
@@ -62,6 +64,7 @@ static struct sim_context *make(int ordinal, unsigned flags, bool is_primary) {
     ctx->device = sim.topology.visible[ordinal];
     ctx->flags = flags;
     ctx->primary = is_primary;
+    ctx->id = ++lives;
     return ctx;
 }
 
@@ -79,7 +82,10 @@ static CUresult retain(CUcontext *ctx_out, CUdevice dev) {
     if (primary[dev]->lost != CUDA_SUCCESS) {
         return primary[dev]->lost; /* for the rest of the process */
     }
-    primary[dev]->destroyed = false;
+    if (primary[dev]->destroyed) {
+        primary[dev]->destroyed = false;
+        primary[dev]->id = ++lives;
+    }
     primary[dev]->refs++;
     *ctx_out = handle_of(primary[dev]);
     return CUDA_SUCCESS;
@@ -115,14 +121,14 @@ static void destroy_event(struct sim_object *object, void *data) {
 }
 
 /* A context that ends takes its memory and streams with it; whoever is strict has freed them before. */
-static void end(struct sim_context *ctx) {
+static void end(struct sim_context *ctx, bool by_force) {
     struct leftover leftover = {ctx, 0};
     size_t ranges = 0;
     for (struct sim_range *r = sim_ranges; r != NULL; r = r->next) {
         ranges += r->ctx == ctx;
     }
     sim_object_each(SIM_EVENT, count_event, &leftover);
-    if ((ranges != 0 || leftover.events != 0 || user_streams(ctx) != 0) && ctx->lost == CUDA_SUCCESS) {
+    if (!by_force && (ranges != 0 || leftover.events != 0 || user_streams(ctx) != 0) && ctx->lost == CUDA_SUCCESS) {
         (void)sim_misuse(CUDA_SUCCESS, "context ends with %zu allocations, %zu streams and %zu events in it", ranges,
                          user_streams(ctx), leftover.events);
     }
@@ -146,14 +152,27 @@ static CUresult release(CUdevice dev) {
     if (primary[dev] == NULL || primary[dev]->refs == 0) {
         return CUDA_ERROR_INVALID_CONTEXT;
     }
-    if (--primary[dev]->refs == 0) {
-        end(primary[dev]);
+    if (--primary[dev]->refs == 0 && !primary[dev]->destroyed) {
+        end(primary[dev], false);
     }
     return CUDA_SUCCESS;
 }
 
 SIM_ENTRY cuDevicePrimaryCtxRelease_v2(CUdevice dev) {
     SIM_RUN_RELEASE(cuDevicePrimaryCtxRelease_v2, release(dev));
+}
+
+/* Ends it for everybody, whoever has it retained; they all still release. */
+static CUresult reset(CUdevice dev) {
+    CUresult rc = sim_device_check(dev);
+    if (rc == CUDA_SUCCESS && primary[dev] != NULL && !primary[dev]->destroyed) {
+        end(primary[dev], true);
+    }
+    return rc;
+}
+
+SIM_ENTRY cuDevicePrimaryCtxReset_v2(CUdevice dev) {
+    SIM_RUN_RELEASE(cuDevicePrimaryCtxReset_v2, reset(dev));
 }
 
 static CUresult get_state(CUdevice dev, unsigned *flags_out, int *active_out) {
@@ -163,7 +182,7 @@ static CUresult get_state(CUdevice dev, unsigned *flags_out, int *active_out) {
     CUresult rc = sim_device_check(dev);
     if (rc == CUDA_SUCCESS) {
         *flags_out = 0;
-        *active_out = primary[dev] != NULL && primary[dev]->refs > 0;
+        *active_out = primary[dev] != NULL && primary[dev]->refs > 0 && !primary[dev]->destroyed;
     }
     return rc;
 }
@@ -206,7 +225,7 @@ static CUresult destroy(CUcontext handle) {
     if (ctx->primary) {
         return sim_misuse(CUDA_ERROR_INVALID_CONTEXT, "a primary context is destroyed");
     }
-    end(ctx);
+    end(ctx, false);
     ctx->refs = 0;
     if (stack.depth > 0 && stack.entries[stack.depth - 1] == handle) {
         stack.depth--;
@@ -256,7 +275,14 @@ static CUresult push_current(CUcontext ctx) {
         return CUDA_ERROR_INVALID_VALUE;
     }
     if (sim_context_find(ctx, &rc) == NULL) {
-        return rc;
+        const struct sim_context *dead =
+            sim_object_find((uint64_t)(uintptr_t)ctx, SIM_CONTEXT, rc, CUDA_ERROR_CONTEXT_IS_DESTROYED, &rc);
+        if (dead == NULL) {
+            return rc;
+        }
+        if (!dead->primary) {
+            return sim_misuse(CUDA_ERROR_CONTEXT_IS_DESTROYED, "a destroyed context is pushed: it damages the driver");
+        }
     }
     push(ctx);
     return CUDA_SUCCESS;
@@ -283,8 +309,8 @@ SIM_ENTRY cuCtxPopCurrent_v2(CUcontext *pctx) {
 
 static CUresult get_device(CUdevice *device_out) {
     struct sim_context *ctx = sim_current_or_null();
-    if (ctx == NULL || ctx->destroyed) {
-        return ctx == NULL ? CUDA_ERROR_INVALID_CONTEXT : CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    if (ctx == NULL) {
+        return CUDA_ERROR_INVALID_CONTEXT;
     }
     if (device_out == NULL) {
         return CUDA_ERROR_INVALID_VALUE;
@@ -295,6 +321,23 @@ static CUresult get_device(CUdevice *device_out) {
 
 SIM_ENTRY cuCtxGetDevice(CUdevice *device) {
     SIM_RUN(cuCtxGetDevice, get_device(device));
+}
+
+static CUresult get_id(CUcontext handle, unsigned long long *id_out) {
+    CUresult rc = CUDA_ERROR_INVALID_CONTEXT;
+    const struct sim_context *ctx = handle == NULL ? sim_current_or_null() : sim_context_find(handle, &rc);
+    if (ctx == NULL) {
+        return rc;
+    }
+    if (id_out == NULL) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    *id_out = ctx->id;
+    return CUDA_SUCCESS;
+}
+
+SIM_ENTRY cuCtxGetId(CUcontext ctx, unsigned long long *ctxId) {
+    SIM_RUN(cuCtxGetId, get_id(ctx, ctxId));
 }
 
 static CUresult get_flags(unsigned *flags_out) {

@@ -47,6 +47,7 @@ CUresult sim_pool_make(struct sim_phys *phys, struct sim_pool **pool_out) {
         sim_die("out of host memory");
     }
     pool->phys = phys;
+    pool->imported = phys->imported;
     pool->start = start;
     pool->device = (int)phys->label->device;
     pool->access[pool->device] = 3;
@@ -62,11 +63,16 @@ static void drop_if_unused(struct sim_pool *pool) {
     if (!pool->destroyed || pool->live > 0) {
         return;
     }
-    sim_va_unmap(pool->start, pool->phys->bytes);
-    sim_va_give(pool->start, pool->phys->bytes);
-    sim_phys_unref(pool->phys);
-    sim_object_remove(&pool->object);
-    free(pool);
+    struct sim_phys *phys = pool->phys;
+    sim_va_unmap(pool->start, phys->bytes);
+    sim_va_give(pool->start, phys->bytes);
+    if (phys->imported) { /* its handle does no harm afterwards */
+        pool->phys = NULL;
+    } else {
+        sim_object_remove(&pool->object);
+        free(pool);
+    }
+    sim_phys_unref(phys);
 }
 
 static CUresult create(CUmemoryPool *pool_out, const CUmemPoolProps *props) {
@@ -97,9 +103,35 @@ SIM_ENTRY cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolProps) {
     SIM_RUN(cuMemPoolCreate, create(pool, poolProps));
 }
 
+static size_t held_of(const struct sim_pool *pool) {
+    size_t held = 0;
+    for (const struct sim_range *r = sim_ranges; r != NULL; r = r->next) {
+        held += r->pool == pool && !r->freeing;
+    }
+    return held;
+}
+
+/* Refused while there are pointers from it, and good for nothing once it is done. */
+static CUresult destroy_imported(struct sim_pool *pool) {
+    if (pool->destroyed) {
+        return sim_misuse(CUDA_SUCCESS, "an imported pool ends twice");
+    }
+    if (held_of(pool) > 0) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    pool->destroyed = true;
+    drop_if_unused(pool);
+    return CUDA_SUCCESS;
+}
+
 static CUresult destroy(CUmemoryPool handle) {
     CUresult rc;
-    struct sim_pool *pool = sim_pool_find(handle, &rc);
+    struct sim_pool *pool =
+        sim_object_find((uint64_t)(uintptr_t)handle, SIM_POOL, CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_INVALID_VALUE, &rc);
+    if (pool != NULL && pool->imported) {
+        return destroy_imported(pool);
+    }
+    pool = sim_pool_find(handle, &rc);
     if (pool == NULL) {
         return rc;
     }
@@ -109,10 +141,7 @@ static CUresult destroy(CUmemoryPool handle) {
     if ((pool->phys->label->handle_types & CU_MEM_HANDLE_TYPE_FABRIC) && !sim.topology.imex) {
         sim_crash("the end of a fabric pool without an IMEX channel");
     }
-    size_t held = 0;
-    for (const struct sim_range *r = sim_ranges; r != NULL; r = r->next) {
-        held += r->pool == pool && !r->freeing;
-    }
+    size_t held = held_of(pool);
     if (held > 0) {
         (void)sim_misuse(CUDA_SUCCESS, "a pool ends with %zu allocations in it", held);
     }
@@ -308,6 +337,12 @@ static CUresult set_access(CUmemoryPool handle, const CUmemAccessDesc *map, size
             return CUDA_ERROR_INVALID_DEVICE;
         }
         int device = sim.topology.visible[map[i].location.id];
+        if (map[i].flags == CU_MEM_ACCESS_FLAGS_PROT_READ) {
+            return CUDA_ERROR_NOT_SUPPORTED;
+        }
+        if (map[i].flags == CU_MEM_ACCESS_FLAGS_PROT_NONE && device == pool->device) {
+            return CUDA_ERROR_INVALID_DEVICE;
+        }
         if (!sim_can_access(device, pool->device)) {
             return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
         }

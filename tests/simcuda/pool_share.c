@@ -39,8 +39,9 @@ static CUresult export_pool(void *out, CUmemoryPool handle, CUmemAllocationHandl
         sim_ticket_serve();
         return CUDA_SUCCESS;
     }
-    int fd = fcntl(pool->phys->fd, F_DUPFD_CLOEXEC, 0);
+    int fd = pool->unexportable ? -1 : fcntl(pool->phys->fd, F_DUPFD_CLOEXEC, 0);
     if (fd < 0) {
+        pool->unexportable = true; /* drivers do not try again */
         return CUDA_ERROR_OPERATING_SYSTEM;
     }
     *(int *)out = fd;
@@ -50,6 +51,31 @@ static CUresult export_pool(void *out, CUmemoryPool handle, CUmemAllocationHandl
 SIM_ENTRY cuMemPoolExportToShareableHandle(void *handle_out, CUmemoryPool pool, CUmemAllocationHandleType handleType,
                                            unsigned long long flags) {
     SIM_RUN(cuMemPoolExportToShareableHandle, export_pool(handle_out, pool, handleType, flags));
+}
+
+struct search {
+    uint64_t uid;
+    struct sim_pool *found;
+};
+
+static void match(struct sim_object *object, void *data) {
+    struct sim_pool *pool = (struct sim_pool *)object;
+    struct search *search = data;
+    if (pool->imported && !pool->destroyed && pool->phys->label->uid == search->uid) {
+        search->found = pool;
+    }
+}
+
+/* A pool that is imported again is the same. */
+static CUresult adopt(struct sim_phys *phys, struct sim_pool **pool_out) {
+    struct search search = {phys->label->uid, NULL};
+    sim_object_each(SIM_POOL, match, &search);
+    if (search.found == NULL) {
+        return sim_pool_make(phys, pool_out);
+    }
+    sim_phys_unref(phys);
+    *pool_out = search.found;
+    return CUDA_SUCCESS;
 }
 
 static CUresult import_pool(CUmemoryPool *pool_out, void *handle, CUmemAllocationHandleType type,
@@ -74,7 +100,7 @@ static CUresult import_pool(CUmemoryPool *pool_out, void *handle, CUmemAllocatio
         rc = type == CU_MEM_HANDLE_TYPE_FABRIC ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE;
     }
     if (rc == CUDA_SUCCESS) {
-        rc = sim_pool_make(phys, &pool);
+        rc = adopt(phys, &pool);
     }
     if (rc == CUDA_SUCCESS) {
         *pool_out = (CUmemoryPool)(uintptr_t)pool->object.handle;

@@ -107,6 +107,7 @@ struct sim_context {
     int ordinal, device; /* CUDA ordinal and physical device */
     bool primary, destroyed;
     int refs;
+    uint64_t id; /* of this life of it */
     unsigned flags;
     CUresult lost;
     bool peers[SIM_MAX_DEVICES]; /* by physical device: access enabled */
@@ -191,7 +192,8 @@ struct sim_pool { /* stream-ordered memory: pool.c, and between processes pool_s
     uintptr_t start;
     int device;
     size_t live;
-    bool destroyed, is_default, exported;
+    bool destroyed, is_default, exported, imported;
+    bool unexportable; /* there was no descriptor once */
     unsigned char access[SIM_MAX_DEVICES];
 };
 
@@ -225,6 +227,7 @@ struct sim_range *sim_range_exact(uintptr_t address); /* starting there */
 struct sim_range *sim_range_add(enum sim_range_kind kind, uintptr_t start, size_t size);
 void sim_range_remove(struct sim_range *range);
 size_t sim_range_count(enum sim_range_kind kind);
+bool sim_range_open(const struct sim_range *range); /* has any device access to it? */
 bool sim_range_imported(const struct sim_range *range);
 uintptr_t sim_va_take(size_t size, size_t alignment); /* 0: none left */
 void sim_va_give(uintptr_t start, size_t size);
