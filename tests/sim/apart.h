@@ -89,7 +89,7 @@ typedef struct {
     void (*peer)(void);   /* NULL: it has none */
     const char *env;      /* "NAME=value NAME=value", for both */
     const char *peer_env; /* on top of it */
-    int needs_simulator;  /* left out on a real driver */
+    int needs_simulator;  /* left out on a real driver unless it is named */
 } apart_case;
 
 /* Runs all cases, or those that are named: PROGRAM LIBRARY [CASE...]. The exit status is 0 if all went well. */
