@@ -190,18 +190,20 @@ static int describe_slot(const pw_watchdog *dog, const expected *slot, char *tex
                     awaited);
 }
 
+/* All lines are read at once: each read waits for the device. */
 static void describe_lines(const pw_watchdog *dog, char *text, size_t bytes, const pw_site *site) {
     peerwin_ctx *ctx = dog->ctx;
     uint64_t epoch = atomic_load_explicit(&dog->epoch, memory_order_relaxed);
     size_t used = 0;
-    for (int rank = 0; epoch != 0 && rank < ctx->size && used < bytes; rank++) {
-        uint64_t value = 0;
-        const uint64_t *line = pw_arena_line(ctx->peers[ctx->rank].arena, &ctx->arena_layout, rank);
-        if (pw_gpu_read(ctx->gpu, &value, line, sizeof value, site) != PEERWIN_OK)
-            return;
-        if (is_missing(value, epoch))
-            used += (size_t)snprintf(text + used, bytes - used, used == 0 ? "; not arrived: rank %d" : " %d", rank);
-    }
+    size_t length = (size_t)ctx->size * PW_LINE;
+    const uint64_t *first = pw_arena_line(ctx->peers[ctx->rank].arena, &ctx->arena_layout, 0);
+    uint64_t *lines = epoch != 0 ? malloc(length) : NULL;
+    if (!lines || pw_gpu_read(ctx->gpu, lines, first, length, site) != PEERWIN_OK)
+        length = 0;
+    for (size_t rank = 0; rank < length / PW_LINE && used < bytes; rank++)
+        if (is_missing(lines[rank * PW_LINE / sizeof *lines], epoch))
+            used += (size_t)snprintf(text + used, bytes - used, used == 0 ? "; not arrived: rank %zu" : " %zu", rank);
+    free(lines);
 }
 
 /* Of slots only those awaited last are looked at: earlier ones have mostly been reached, and consumed since. */
