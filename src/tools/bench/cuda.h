@@ -64,5 +64,7 @@ void bench_cuda_case_put_stream(const bench *b);
 void bench_cuda_case_get_stream(const bench *b);
 void bench_cuda_case_put_bandwidth(const bench *b);
 void bench_cuda_case_get_bandwidth(const bench *b);
+void bench_cuda_case_barrier(const bench *b);
+void bench_cuda_case_pingpong(const bench *b);
 
 #endif

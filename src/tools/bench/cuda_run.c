@@ -25,6 +25,8 @@ static const bench_case cases[] = {
     {"get-stream", "64 gets in a stream, up to 1 MiB each", 1, bench_cuda_case_get_stream},
     {"put-bw", "several puts in a stream, from 1 MiB each", 1, bench_cuda_case_put_bandwidth},
     {"get-bw", "several gets in a stream, from 1 MiB each", 1, bench_cuda_case_get_bandwidth},
+    {"barrier", "all ranks, 16 in a stream", 1, bench_cuda_case_barrier},
+    {"pingpong", "a message one way, in streams: put_signal + wait", 2, bench_cuda_case_pingpong},
 };
 
 bench_case_list bench_cuda_cases(void) {
