@@ -22,16 +22,19 @@ typedef struct {
     int legacy;
     CUmemoryPool pool;
     unsigned handle_types;
+    CUdeviceptr start; /* of the allocation; of virtual memory, of its reservation */
+    size_t size;
     uint64_t id;
 } facts;
 
-enum { TYPE, ORDINAL, MANAGED, LEGACY, POOL, HANDLE_TYPES, ID, NUM_FACTS };
+enum { START, SIZE, TYPE, ORDINAL, MANAGED, LEGACY, POOL, HANDLE_TYPES, ID, NUM_FACTS };
 
 static peerwin_status ask(const pw_driver *driver, CUdeviceptr pointer, const pw_site *site, facts *facts_out) {
     static const CUpointer_attribute attributes[NUM_FACTS] = {
-        [TYPE] = CU_POINTER_ATTRIBUTE_MEMORY_TYPE,    [ORDINAL] = CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
-        [MANAGED] = CU_POINTER_ATTRIBUTE_IS_MANAGED,  [LEGACY] = CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE,
-        [POOL] = CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, [HANDLE_TYPES] = CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES,
+        [START] = CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, [SIZE] = CU_POINTER_ATTRIBUTE_RANGE_SIZE,
+        [TYPE] = CU_POINTER_ATTRIBUTE_MEMORY_TYPE,       [ORDINAL] = CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+        [MANAGED] = CU_POINTER_ATTRIBUTE_IS_MANAGED,     [LEGACY] = CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE,
+        [POOL] = CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE,    [HANDLE_TYPES] = CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES,
         [ID] = CU_POINTER_ATTRIBUTE_BUFFER_ID,
     };
     CUpointer_attribute wanted[NUM_FACTS]; /* the driver takes no constants */
@@ -50,6 +53,8 @@ static peerwin_status ask(const pw_driver *driver, CUdeviceptr pointer, const pw
                          .legacy = values[LEGACY] != 0,
                          .pool = (CUmemoryPool)(uintptr_t)values[POOL],
                          .handle_types = (unsigned)values[HANDLE_TYPES],
+                         .start = (CUdeviceptr)values[START],
+                         .size = (size_t)values[SIZE],
                          .id = values[ID]};
     return PEERWIN_OK;
 }
@@ -101,33 +106,24 @@ static peerwin_status refuse_unshareable(const char *what, const pw_site *site) 
 
 /* ---- one allocation ---- */
 
-/* The allocation around `pointer`. */
-static peerwin_status find_allocation(const pw_gpu *gpu, CUdeviceptr pointer, const pw_site *site,
-                                      CUdeviceptr *start_out, size_t *size_out) {
-    CUresult code = gpu->driver->cuMemGetAddressRange(start_out, size_out, pointer);
-    return code == CUDA_SUCCESS ? PEERWIN_OK : pw_fail_cuda(gpu->driver, site, code, "cuMemGetAddressRange");
-}
-
 static peerwin_status leaves(size_t offset, size_t bytes, size_t size, const pw_site *site) {
     return pw_fail(PEERWIN_ERR_RANGE, site,
                    "%zu bytes from offset %zu leave the caller's allocation, which has %zu bytes", bytes, offset, size);
 }
 
-/* Memory that is one allocation, with one handle. */
+/*
+ * Memory that is one allocation, with one handle. Where it begins is an attribute of the pointer: cuMemGetAddressRange
+ * does not find memory of another device.
+ */
 static peerwin_status attach_whole(const pw_memory_ops *ops, pw_gpu *gpu, CUdeviceptr pointer, size_t bytes,
                                    const facts *f, const pw_site *site, pw_segment *segment_out, size_t *offset_out) {
-    CUdeviceptr start = 0;
-    size_t size = 0;
-    peerwin_status status = find_allocation(gpu, pointer, site, &start, &size);
-    if (status != PEERWIN_OK)
-        return status;
-    size_t offset = pointer - start;
-    if (offset > size || bytes > size - offset)
-        return leaves(offset, bytes, size, site);
+    size_t offset = pointer - f->start;
+    if (offset > f->size || bytes > f->size - offset)
+        return leaves(offset, bytes, f->size, site);
     *segment_out = (pw_segment){.ops = ops,
                                 .gpu = gpu,
-                                .base = pw_device_pointer(start),
-                                .mapped = size,
+                                .base = pw_device_pointer(f->start),
+                                .mapped = f->size,
                                 .fd = -1,
                                 .attached = 1,
                                 .id = f->id,

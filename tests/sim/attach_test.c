@@ -164,6 +164,10 @@ static void take_all(int count) {
     check_snapshot(&nothing, "the importer has ended");
 }
 
+static void take_one(void) {
+    take_all(1);
+}
+
 static void take_three(void) {
     take_all(3);
 }
@@ -456,8 +460,6 @@ static void virtual_memory_that_cannot_be_touched(void) {
 /* C15: the pointer is on a device that is not current, and not the context's. */
 static void c15_memory_of_another_device(void) {
     static const int declared[] = {0};
-    pw_segment segment;
-    size_t place = 0;
     CUcontext now = NULL;
     pw_gpu *gpu = NULL;
     pw_gpu_request request = {.library = apart_library, .choice = PEERWIN_DEVICE(1), .timeout_ms = 20000};
@@ -473,8 +475,8 @@ static void c15_memory_of_another_device(void) {
     request.num_devices = 1;
     OK(pw_gpu_open(&request, SITE, &gpu));
     OK(pw_gpu_enter(gpu, SITE));
-    OK(pw_gpu_attach(gpu, at(base, 0), 4096, SITE, &segment, &place));
-    OK(segment.ops->release(&segment));
+    share(gpu, base, 4096, 96, 4000, PEERWIN_HANDLE_LEGACY, 1);
+    refused(gpu, base, 4097, PEERWIN_ERR_RANGE, "leave");
     gpu_stop(gpu);
     CU(app.cuMemFree(base));
     application_end();
@@ -555,7 +557,8 @@ int main(int argc, char **argv) {
         {"c2_c3_refusals_by_name", c2_c3_refusals_by_name, NULL, NULL, NULL, 0},
         {"ranges_that_leave_their_memory", ranges_that_leave_their_memory, NULL, NULL, NULL, 0},
         {"virtual_memory_that_cannot_be_touched", virtual_memory_that_cannot_be_touched, NULL, NULL, NULL, 0},
-        {"c15_memory_of_another_device", c15_memory_of_another_device, NULL, "SIMCUDA_TOPOLOGY=nvswitch:2", NULL, 1},
+        {"c15_memory_of_another_device", c15_memory_of_another_device, take_one, "SIMCUDA_TOPOLOGY=nvswitch:2", NULL,
+         1},
         {"memory_of_another_process", lend, borrow, NULL, NULL, 0},
         {"c8_memory_comes_and_goes", c8_memory_comes_and_goes, c8_follow, NULL, NULL, 0},
         {NULL, NULL, NULL, NULL, NULL, 0},

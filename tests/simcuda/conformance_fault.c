@@ -210,6 +210,53 @@ static void fork_section(int role) {
     fact("parent_intact", "%u", peek(w.dev));
 }
 
+/* Memory of device 1, asked about while the context of device 0 is current. */
+static void far_memory(CUcontext ctx1, CUdeviceptr far) {
+    CUipcMemHandle handle, own;
+    CUmemoryPool pool = NULL;
+    CUmemPoolProps props;
+    CUdeviceptr pooled = 0;
+    CUmemGenericAllocationHandle back = 0;
+    CUmemAccessDesc access;
+    CUcontext popped = NULL;
+    memset(&handle, 0, sizeof handle);
+    memset(&own, 0, sizeof own);
+    range_fact("far_range", far);
+    result("far_ipc", cu.IpcGetMemHandle(&handle, far));
+    cu.CtxPushCurrent(ctx1);
+    cu.IpcGetMemHandle(&own, far);
+    memset(&props, 0, sizeof props);
+    props.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+    props.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    props.location.id = 1;
+    props.handleTypes = FD;
+    cu.MemPoolCreate(&pool, &props);
+    cu.MemAllocFromPoolAsync(&pooled, 4096, pool, NULL);
+    cu.CtxSynchronize();
+    cu.CtxPopCurrent(&popped);
+    fact("far_ipc_same", "%d", memcmp(&handle, &own, sizeof own) == 0);
+    range_fact("far_pool_range", pooled);
+    struct vmm vmm = {0, 0, 2 * MIB};
+    CUmemAllocationProp prop = vmm_prop(FD);
+    prop.location.id = 1;
+    cu.MemCreate(&vmm.handle, vmm.bytes, &prop, 0);
+    cu.MemAddressReserve(&vmm.ptr, vmm.bytes, 0, 0, 0);
+    cu.MemMap(vmm.ptr, vmm.bytes, 0, vmm.handle, 0);
+    memset(&access, 0, sizeof access);
+    access.location = prop.location;
+    access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    result("far_vmm_access", cu.MemSetAccess(vmm.ptr, vmm.bytes, &access, 1));
+    range_fact("far_vmm_range", vmm.ptr);
+    result("far_vmm_retain", cu.MemRetainAllocationHandle(&back, (void *)(uintptr_t)vmm.ptr));
+    cu.MemRelease(back);
+    access.location.id = 0;
+    result("far_vmm_access_here", cu.MemSetAccess(vmm.ptr, vmm.bytes, &access, 1));
+    range_fact("far_vmm_range_here", vmm.ptr);
+    vmm_drop(&vmm);
+    cu.MemFree(pooled);
+    cu.MemPoolDestroy(pool);
+}
+
 static void two_devices(CUcontext ctx0) {
     static const struct {
         const char *name;
@@ -234,9 +281,11 @@ static void two_devices(CUcontext ctx0) {
     cu.CtxPopCurrent(&ctx1);
     result("copy_without_enable", cu.MemcpyDtoD(near, far, 64));
     fact("copied", "%u", peek(near));
+    far_memory(ctx1, far);
     result("enable_flags", cu.CtxEnablePeerAccess(ctx1, 1));
     result("enable", cu.CtxEnablePeerAccess(ctx1, 0));
     result("enable_twice", cu.CtxEnablePeerAccess(ctx1, 0));
+    range_fact("enabled_range", far);
     result("disable", cu.CtxDisablePeerAccess(ctx1));
     result("disable_twice", cu.CtxDisablePeerAccess(ctx1));
     pointer_facts("far_attributes", far, ctx0);

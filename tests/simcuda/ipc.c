@@ -15,7 +15,8 @@ _Static_assert(sizeof(struct sim_ticket) <= sizeof(CUipcMemHandle), "a ticket fi
 
 static CUresult get_handle(CUipcMemHandle *handle_out, CUdeviceptr ptr) {
     CUresult rc;
-    if (sim_current(&rc) == NULL) {
+    const struct sim_context *ctx = sim_current(&rc);
+    if (ctx == NULL) {
         return rc;
     }
     const struct sim_range *range = sim_range_at(ptr);
@@ -23,7 +24,7 @@ static CUresult get_handle(CUipcMemHandle *handle_out, CUdeviceptr ptr) {
         return CUDA_ERROR_INVALID_VALUE;
     }
     struct sim_ticket ticket = sim_ticket_make(range->phys, range->offset, range->size);
-    ticket.salt = (uint32_t)range->buffer_id;
+    ticket.salt = (uint32_t)range->buffer_id + ((uint32_t)(ctx->device - range->device) << 24);
     memset(handle_out, 0, sizeof *handle_out);
     memcpy(handle_out, &ticket, sizeof ticket);
     return CUDA_SUCCESS;

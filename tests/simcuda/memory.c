@@ -224,7 +224,7 @@ static CUresult address_range(CUdeviceptr *base_out, size_t *size_out, CUdevicep
         return rc;
     }
     const struct sim_range *range = sim_range_at(ptr);
-    if (range == NULL || !sim_range_open(range)) {
+    if (range == NULL || !sim_range_reachable(range)) {
         return CUDA_ERROR_NOT_FOUND;
     }
     if (base_out != NULL) {

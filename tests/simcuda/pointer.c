@@ -42,8 +42,7 @@ static void extent(const struct sim_range *range, uintptr_t *start_out, size_t *
     }
 }
 
-/* Can the current context's device, or the memory's own without one, touch it? */
-static bool reachable(const struct sim_range *range) {
+bool sim_range_reachable(const struct sim_range *range) {
     const struct sim_context *ctx = sim_current_or_null();
     if (ctx == NULL || is_host(range) || range->kind == SIM_RANGE_MANAGED) {
         return true;
@@ -57,7 +56,7 @@ static bool reachable(const struct sim_range *range) {
 /* Under which address device and host know it; an error where they do not. */
 static CUresult address(void *data, CUpointer_attribute which, const struct sim_range *range, CUdeviceptr ptr) {
     bool device = which == CU_POINTER_ATTRIBUTE_DEVICE_POINTER;
-    if (device ? !reachable(range) : !is_host(range) && range->kind != SIM_RANGE_MANAGED) {
+    if (device ? !sim_range_reachable(range) : !is_host(range) && range->kind != SIM_RANGE_MANAGED) {
         return CUDA_ERROR_INVALID_VALUE;
     }
     *(CUdeviceptr *)data = ptr;

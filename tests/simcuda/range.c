@@ -79,14 +79,6 @@ size_t sim_range_count(enum sim_range_kind kind) {
     return count;
 }
 
-bool sim_range_open(const struct sim_range *range) {
-    bool open = range->kind != SIM_RANGE_VMM;
-    for (int d = 0; d < SIM_MAX_DEVICES; d++) {
-        open |= range->access[d] != 0;
-    }
-    return open;
-}
-
 bool sim_range_imported(const struct sim_range *range) {
     return range->phys != NULL && range->phys->imported;
 }

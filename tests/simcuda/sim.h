@@ -227,7 +227,8 @@ struct sim_range *sim_range_exact(uintptr_t address); /* starting there */
 struct sim_range *sim_range_add(enum sim_range_kind kind, uintptr_t start, size_t size);
 void sim_range_remove(struct sim_range *range);
 size_t sim_range_count(enum sim_range_kind kind);
-bool sim_range_open(const struct sim_range *range); /* has any device access to it? */
+/* Can the current context's device, or the memory's own without one, touch it? */
+bool sim_range_reachable(const struct sim_range *range);
 bool sim_range_imported(const struct sim_range *range);
 uintptr_t sim_va_take(size_t size, size_t alignment); /* 0: none left */
 void sim_va_give(uintptr_t start, size_t size);
