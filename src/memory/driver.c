@@ -8,8 +8,10 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* What a code means for the caller. Those in the middle leave a context that fails for good. */
 typedef struct {
@@ -44,11 +46,25 @@ static const code_row code_rows[] = {
     {CUDA_ERROR_DEINITIALIZED, PEERWIN_ERR_STATE, "the driver is shutting down with the process"},
 };
 
+/* The driver does not say which system call failed. The one that users meet is about descriptors, and can be found out.
+ */
+static int out_of_descriptors(void) {
+    int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return errno == EMFILE || errno == ENFILE;
+    close(fd);
+    return 0;
+}
+
 peerwin_status pw_fail_cuda(const pw_driver *driver, const pw_site *site, CUresult code, const char *call) {
     const char *name = NULL;
     const char *text = NULL;
     if (driver->cuGetErrorName(code, &name) != CUDA_SUCCESS || !name)
         name = "unknown error";
+    if (code == CUDA_ERROR_OPERATING_SYSTEM && out_of_descriptors())
+        return pw_fail(PEERWIN_ERR_NO_MEMORY, site,
+                       "%s failed with %s (%d): no file descriptor is left: raise the limit (ulimit -n)", call, name,
+                       (int)code);
     for (size_t i = 0; i < sizeof code_rows / sizeof *code_rows; i++)
         if (code_rows[i].code == code)
             return pw_fail(code_rows[i].status, site, "%s failed with %s (%d): %s", call, name, (int)code,
