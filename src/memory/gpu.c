@@ -174,6 +174,7 @@ peerwin_status pw_gpu_open(const pw_gpu_request *request, const pw_site *site, p
     if (!gpu)
         return pw_fail_errno(site, ENOMEM, "calloc");
     gpu->timeout_ms = request->timeout_ms;
+    gpu->rank = request->rank;
     peerwin_status status = pw_driver_open(request->library, site, &gpu->driver);
     if (status != PEERWIN_OK)
         goto forget;

@@ -17,6 +17,7 @@ typedef struct {
     const char *library; /* of the driver, "" for libcuda.so.1 */
     int choice;          /* PEERWIN_DEVICE_... */
     int node_rank;       /* for PEERWIN_DEVICE_SPREAD */
+    int rank;            /* for the texts of failures */
     const int *devices;  /* further ordinals that get access to every mapping */
     int num_devices;
     int timeout_ms; /* of the library's own waits for the device; -1 = none */

@@ -22,6 +22,7 @@ struct pw_gpu {
     unsigned long long context_id; /* a primary context that was reset comes back with another */
     int retained;                  /* the primary context, which is released at the end; else the caller's */
     int timeout_ms;
+    int rank;
     CUstream stream; /* the library's own, non-blocking */
     int held;        /* it did not answer in time: who gives memory back need not wait again */
     void *staging;   /* page-locked: a copy from or to pageable memory would block, and end later than it returns */

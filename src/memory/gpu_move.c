@@ -68,11 +68,11 @@ int pw_gpu_quiet(pw_gpu *gpu, const char *what, peerwin_status *status) {
         }
         gpu->held = 1;
         memcpy(kept, peerwin_last_error(), sizeof kept);
-        peerwin_status late = pw_fail(PEERWIN_ERR_TIMEOUT, PW_SITE(NULL, "release", PW_NONE, PW_NONE),
+        peerwin_status late = pw_fail(PEERWIN_ERR_TIMEOUT, PW_SITE(NULL, "release", gpu->rank, PW_NONE),
                                       "%s cannot be given back: device %s did not get to the library's work within %d "
                                       "ms",
                                       what, gpu->about.uuid, gpu->timeout_ms);
-        pw_log(PW_LOG_WARN, PW_NONE, "%s", peerwin_last_error());
+        pw_log(PW_LOG_WARN, gpu->rank, "%s", peerwin_last_error());
         *status = *status == PEERWIN_OK ? late : pw_error_adopt(*status, kept);
         return 0;
     }
@@ -133,8 +133,8 @@ peerwin_status pw_gpu_released(const pw_gpu *gpu, CUresult code, const char *cal
     if (code == CUDA_SUCCESS)
         return first;
     memcpy(kept, peerwin_last_error(), sizeof kept);
-    peerwin_status status = pw_fail_cuda(gpu->driver, PW_SITE(NULL, "release", PW_NONE, PW_NONE), code, call);
-    pw_log(PW_LOG_WARN, PW_NONE, "%s", peerwin_last_error());
+    peerwin_status status = pw_fail_cuda(gpu->driver, PW_SITE(NULL, "release", gpu->rank, PW_NONE), code, call);
+    pw_log(PW_LOG_WARN, gpu->rank, "%s", peerwin_last_error());
     return first == PEERWIN_OK ? status : pw_error_adopt(first, kept);
 }
 

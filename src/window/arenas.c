@@ -208,6 +208,15 @@ static void settle_link(const peerwin_ctx *ctx, pw_peer *peer) {
     }
 }
 
+/* What the driver says of instances is about devices that do not exist. */
+static void explain_instances(const peerwin_ctx *ctx, pw_peer *peer) {
+    char said[PW_REASON_BYTES];
+    if (strncmp(peer->device, "MIG-", 4) != 0 && strncmp(ctx->peers[ctx->rank].device, "MIG-", 4) != 0)
+        return;
+    memcpy(said, peer->reason, sizeof said);
+    snprintf(peer->reason, PW_REASON_BYTES, "instances of a device (MIG) reach no other's memory: %.130s", said);
+}
+
 static void settle_peer(peerwin_ctx *ctx, trial *t, int rank, int direct) {
     pw_peer *peer = &ctx->peers[rank];
     if (rank == ctx->rank) {
@@ -223,6 +232,7 @@ static void settle_peer(peerwin_ctx *ctx, trial *t, int rank, int direct) {
         if (!peer->reason[0])
             snprintf(peer->reason, PW_REASON_BYTES, "rank %d cannot use the memory of rank %d (%s)", rank, ctx->rank,
                      t->ops->name);
+        explain_instances(ctx, peer);
     } else {
         peer->arena_import = t->peers[rank].import;
         peer->arena = peer->arena_import->mapping.base;

@@ -34,6 +34,7 @@ static peerwin_status open_device(peerwin_ctx *ctx, const pw_settings *settings,
     const pw_gpu_request request = {.library = settings->cuda_library,
                                     .choice = settings->device,
                                     .node_rank = node_rank(ctx),
+                                    .rank = ctx->rank,
                                     .devices = settings->devices,
                                     .num_devices = settings->num_devices,
                                     .timeout_ms = ctx->timeout_ms};
