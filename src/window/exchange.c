@@ -124,6 +124,12 @@ static peerwin_status begin_import(peerwin_ctx *ctx, const pw_exchange *x, int f
     return pw_import_create(&ctx->imports, from, peer->memory_id, &mapping, site, &peer->import);
 }
 
+/* Half an import is none: nothing may look at the part that is not there. */
+static void drop_import(peerwin_ctx *ctx, pw_exchange_peer *peer) {
+    (void)pw_import_release(&ctx->imports, peer->import);
+    peer->import = NULL;
+}
+
 /* Maps one piece at its place; pieces come in order. A failure gives the whole import back. */
 static peerwin_status map_piece(peerwin_ctx *ctx, const pw_exchange *x, int from, int piece, const pw_handle *handle,
                                 size_t *offset, const pw_site *site) {
@@ -138,17 +144,15 @@ static peerwin_status map_piece(peerwin_ctx *ctx, const pw_exchange *x, int from
     if (status == PEERWIN_OK && peer->import->count == 1) /* else it is there: others share it */
         status = peer->ops->map(&peer->import->mapping, handle, *offset, site);
     *offset += handle->bytes;
-    if (status != PEERWIN_OK) {
-        (void)pw_import_release(&ctx->imports, peer->import);
-        peer->import = NULL;
-    }
+    if (status != PEERWIN_OK)
+        drop_import(ctx, peer);
     return status;
 }
 
 static peerwin_status receive_handle(peerwin_ctx *ctx, const pw_exchange *x, int from, int piece, size_t *offset,
                                      peerwin_status local, pw_watch *watch, const pw_site *site) {
     pw_note note = {0};
-    const pw_exchange_peer *peer = &x->peers[from];
+    pw_exchange_peer *peer = &x->peers[from];
     pw_handle handle = {.kind = peer->ops->kind, .fd = -1};
     peerwin_status status = receive_note(ctx, x, from, PW_NOTE_HANDLE, watch, site, &note, &handle.fd);
     if (ctx->agree.out_of_step)
@@ -162,8 +166,10 @@ static peerwin_status receive_handle(peerwin_ctx *ctx, const pw_exchange *x, int
             status = pw_fail(PEERWIN_ERR_INTERNAL, site, "a piece came out of order");
         else if (piece == 0 || peer->import)
             status = map_piece(ctx, x, from, piece, &handle, offset, site);
-    } else if (status == PEERWIN_OK && note.status != PEERWIN_OK && x->tolerant) {
-        status = pw_fail((peerwin_status)note.status, site, "the peer cannot hand out its memory");
+    } else if (status == PEERWIN_OK && note.status != PEERWIN_OK) {
+        drop_import(ctx, peer); /* it may have failed between two pieces; everyone hears of it afterwards */
+        if (x->tolerant)
+            status = pw_fail((peerwin_status)note.status, site, "the peer cannot hand out its memory");
     }
     explicit_bzero(&note, sizeof note);
     pw_handle_close(&handle);
