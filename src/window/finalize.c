@@ -179,7 +179,7 @@ static peerwin_status close_on_device(peerwin_ctx *ctx, peerwin_status ready, co
 }
 
 static peerwin_status close_together(peerwin_ctx *ctx, const pw_site *site) {
-    peerwin_status entered = pw_space_enter(ctx, site);
+    peerwin_status entered = pw_space_enter_to_end(ctx, site);
     peerwin_status status = close_on_device(ctx, entered, site);
     if (entered == PEERWIN_OK)
         pw_space_leave(ctx);

@@ -152,8 +152,13 @@ peerwin_status pw_space_enter(peerwin_ctx *ctx, const pw_site *site) {
     return ctx->gpu ? pw_gpu_enter(ctx->gpu, site) : PEERWIN_OK;
 }
 
+peerwin_status pw_space_enter_to_end(peerwin_ctx *ctx, const pw_site *site) {
+    peerwin_status status = pw_space_enter(ctx, site);
+    return status == PEERWIN_OK ? status : pw_space_enter(ctx, site);
+}
+
 int pw_space_enter_to_release(peerwin_ctx *ctx, const pw_site *site) {
-    if (pw_space_enter(ctx, site) == PEERWIN_OK || pw_space_enter(ctx, site) == PEERWIN_OK)
+    if (pw_space_enter_to_end(ctx, site) == PEERWIN_OK)
         return 1;
     pw_log(PW_LOG_WARN, ctx->rank, "device memory cannot be given back: %s", peerwin_last_error());
     return 0;
@@ -166,6 +171,8 @@ void pw_space_leave(peerwin_ctx *ctx) {
 
 peerwin_status pw_space_quiesce(peerwin_ctx *ctx, const pw_site *site) {
     peerwin_status status = ctx->gpu ? pw_gpu_quiesce(ctx->gpu, site) : PEERWIN_OK;
+    if (status != PEERWIN_OK && status != PEERWIN_ERR_STATE && status != PEERWIN_ERR_TIMEOUT)
+        status = pw_gpu_quiesce(ctx->gpu, site);
     if (status == PEERWIN_ERR_CONTEXT_LOST)
         pw_ctx_break(ctx, pw_cause_make(status, ctx->rank));
     return status;

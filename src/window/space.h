@@ -25,14 +25,17 @@ PEERWIN_MUST_USE peerwin_status pw_arenas_map(peerwin_ctx *ctx, const pw_site *s
 /* Enters the gpu, if there is one. On failure the caller takes part in its collective with that status. */
 PEERWIN_MUST_USE peerwin_status pw_space_enter(peerwin_ctx *ctx, const pw_site *site);
 
-/* The same for a release, which must go on: tries once more, and says in the log if it cannot. 1 if it is entered. */
+/* The same for the end of something: tries once more. */
+PEERWIN_MUST_USE peerwin_status pw_space_enter_to_end(peerwin_ctx *ctx, const pw_site *site);
+
+/* The same for a release, which must go on: says in the log if it cannot. 1 if it is entered. */
 int pw_space_enter_to_release(peerwin_ctx *ctx, const pw_site *site);
 
 void pw_space_leave(peerwin_ctx *ctx);
 
 /*
- * Waits for all work given to the device. OK in host space. A lost CUDA context breaks the context, so that all
- * ranks hear of it. The gpu is entered.
+ * Waits for all work given to the device, and tries once more if the driver fails. OK in host space. A lost CUDA
+ * context breaks the context, so that all ranks hear of it. The gpu is entered.
  */
 PEERWIN_MUST_USE peerwin_status pw_space_quiesce(peerwin_ctx *ctx, const pw_site *site);
 

@@ -404,7 +404,7 @@ peerwin_status peerwin_win_attach(peerwin_ctx *ctx, void *base, size_t bytes, co
  */
 static peerwin_status close_together(peerwin_win *win, int *gone_out, const pw_site *site) {
     peerwin_ctx *ctx = win->ctx;
-    peerwin_status ready = pw_space_enter(ctx, site);
+    peerwin_status ready = pw_space_enter_to_end(ctx, site);
     int entered = ready == PEERWIN_OK;
     if (ready == PEERWIN_OK)
         ready = pw_space_quiesce(ctx, site);
