@@ -102,6 +102,7 @@ static void c6_ghosts_at_the_walls_keep_their_values(void) {
     peerwin_ctx *ctx = test_context(MPI_COMM_WORLD, 0);
     peerwin_win *win = test_window(ctx, sizeof(line));
     void *buffer = buffer_new(sizeof(line));
+    peerwin_signal_op op = test_has_adds(ctx) ? PEERWIN_SIGNAL_ADD : PEERWIN_SIGNAL_SET;
     for (int i = 0; i < LINE; i++) {
         line[i] = sentinel;
     }
@@ -111,11 +112,12 @@ static void c6_ghosts_at_the_walls_keep_their_values(void) {
             line[DEPTH + cell] = cell_value(job.rank, step, cell);
         }
         buffer_store(buffer, 0, line, sizeof(line));
+        uint64_t value = op == PEERWIN_SIGNAL_ADD ? 1 : (uint64_t)step + 1;
         CHECK_OK(peerwin_barrier(ctx, job.stream));
-        CHECK_OK(peerwin_put_signal(win, left, (DEPTH + CELLS) * sizeof(double), (char *)buffer + face, face, 0,
-                                    PEERWIN_SIGNAL_ADD, 1, job.stream));
-        CHECK_OK(peerwin_put_signal(win, right, 0, (char *)buffer + CELLS * sizeof(double), face, 1, PEERWIN_SIGNAL_ADD,
-                                    1, job.stream));
+        CHECK_OK(peerwin_put_signal(win, left, (DEPTH + CELLS) * sizeof(double), (char *)buffer + face, face, 0, op,
+                                    value, job.stream));
+        CHECK_OK(
+            peerwin_put_signal(win, right, 0, (char *)buffer + CELLS * sizeof(double), face, 1, op, value, job.stream));
         CHECK_OK(peerwin_wait(win, 0, right == MPI_PROC_NULL ? 0 : (uint64_t)step + 1, job.stream));
         CHECK_OK(peerwin_wait(win, 1, left == MPI_PROC_NULL ? 0 : (uint64_t)step + 1, job.stream));
         double got[LINE];

@@ -18,6 +18,11 @@ static int left_of(int rank) {
     return (rank + job.size - 1) % job.size;
 }
 
+/* The host waits for a stream, and does not know what the stream waits for. */
+static int is_on_stream(void) {
+    return job.space == PEERWIN_SPACE_CUDA;
+}
+
 static uint64_t slot_value(peerwin_win *win, unsigned slot) {
     uint64_t value = 0;
     CHECK_OK(peerwin_signal_read(win, slot, &value));
@@ -37,9 +42,45 @@ static void random_delay(uint64_t *seed) {
 
 /* -------------------------------------------------------------------------------------------------- signals */
 
+/* Then the case ends here: on such machines add_is_refused_where_there_are_no_atomics. */
+static int cannot_add(peerwin_ctx *ctx) {
+    if (!test_agree_skip(!test_has_adds(ctx), "there are no atomics between these devices")) {
+        return 0;
+    }
+    CHECK_OK(peerwin_finalize(ctx));
+    return 1;
+}
+
+static void add_is_refused_where_there_are_no_atomics(void) {
+    double value = 5;
+    peerwin_ctx *ctx = test_context(MPI_COMM_WORLD, 0);
+    int right = right_of(job.rank);
+    if (test_agree_skip(test_has_adds(ctx) || right == job.rank, "there are atomics")) {
+        CHECK_OK(peerwin_finalize(ctx));
+        return;
+    }
+    peerwin_win *win = test_window(ctx, 8);
+    CHECK_STATUS(peerwin_signal(win, right, 0, PEERWIN_SIGNAL_ADD, 1, job.stream), PEERWIN_ERR_UNSUPPORTED, "atomics",
+                 "SET");
+    CHECK_STATUS(peerwin_put_signal(win, right, 0, &value, 8, 0, PEERWIN_SIGNAL_ADD, 1, job.stream),
+                 PEERWIN_ERR_UNSUPPORTED, "atomics", "SET");
+    CHECK_OK(done(ctx, peerwin_barrier(ctx, job.stream)));
+    CHECK_EQUAL(slot_value(win, 0), 0);
+    segment_load(win, 0, &value, 8);
+    CHECK(value == 0);
+    MPI_Barrier(MPI_COMM_WORLD);
+    CHECK_OK(peerwin_signal(win, right, 0, PEERWIN_SIGNAL_SET, 3, job.stream));
+    CHECK_OK(done(ctx, peerwin_wait(win, 0, 3, job.stream)));
+    CHECK_OK(peerwin_barrier(ctx, job.stream));
+    test_free(ctx, win);
+}
+
 static void set_and_add_from_every_rank_arrive(void) {
     uint64_t rounds = (uint64_t)test_rounds(500, 100);
     peerwin_ctx *ctx = test_context(MPI_COMM_WORLD, 0);
+    if (cannot_add(ctx)) {
+        return;
+    }
     peerwin_win *win = test_window(ctx, 8);
     for (uint64_t i = 1; i <= rounds; i++) {
         for (int rank = 0; rank < job.size; rank++) {
@@ -94,6 +135,9 @@ static void the_most_slots_a_window_can_have_work(void) {
 
 static void counters_may_wrap(void) {
     peerwin_ctx *ctx = test_context(MPI_COMM_WORLD, 0);
+    if (cannot_add(ctx)) {
+        return;
+    }
     peerwin_win *win = test_window(ctx, 8);
     uint64_t start = UINT64_MAX - 20;
     CHECK_OK(peerwin_signal(win, right_of(job.rank), 0, PEERWIN_SIGNAL_SET, start, job.stream));
@@ -114,7 +158,8 @@ static void a_value_before_the_slot_by_half_the_range_is_still_awaited(void) {
     peerwin_ctx *ctx = test_context(MPI_COMM_WORLD, 150);
     peerwin_win *win = test_window(ctx, 8);
     CHECK_OK(peerwin_signal(win, job.rank, 0, PEERWIN_SIGNAL_SET, UINT64_C(1) << 63, job.stream));
-    CHECK_STATUS(done(ctx, peerwin_wait(win, 0, 0, job.stream)), PEERWIN_ERR_TIMEOUT, "slot");
+    CHECK_STATUS(done(ctx, peerwin_wait(win, 0, 0, job.stream)), PEERWIN_ERR_TIMEOUT,
+                 is_on_stream() ? "stream" : "slot");
     test_fulfil(ctx, win, 0, 0);
     CHECK_OK(peerwin_signal(win, job.rank, 0, PEERWIN_SIGNAL_SET, UINT64_C(1) << 63, job.stream));
     CHECK_OK(done(ctx, peerwin_wait(win, 0, 1, job.stream)));
@@ -125,6 +170,9 @@ static void a_value_before_the_slot_by_half_the_range_is_still_awaited(void) {
 static void consume_takes_exactly_what_it_waited_for(void) {
     int rounds = test_rounds(1000, 200);
     peerwin_ctx *ctx = test_context(MPI_COMM_WORLD, 0);
+    if (cannot_add(ctx)) {
+        return;
+    }
     peerwin_win *win = test_window(ctx, 8);
     uint64_t seed = (uint64_t)job.rank + 1;
     for (int round = 0; round < rounds; round++) {
@@ -205,13 +253,16 @@ static void a_stream_that_waits_too_long_may_be_waited_for_again(void) {
         return;
     }
     peerwin_ctx *ctx = test_context(MPI_COMM_WORLD, 100);
+    if (cannot_add(ctx)) {
+        return;
+    }
     peerwin_win *win = test_window(ctx, 8);
-    peerwin_stream other = device_stream_new();
+    peerwin_stream other = device_stream_urgent();
     double start = test_seconds();
     CHECK_OK(peerwin_wait(win, 9, 1, job.stream));
     CHECK_OK(peerwin_consume(win, 9, 1, job.stream));
     CHECK(test_seconds() - start < 0.09);
-    CHECK_STATUS(peerwin_stream_sync(ctx, job.stream), PEERWIN_ERR_TIMEOUT, "slot 9");
+    CHECK_STATUS(peerwin_stream_sync(ctx, job.stream), PEERWIN_ERR_TIMEOUT, "stream");
     double took = test_seconds() - start;
     CHECK(took >= 0.09 && took < 3.0);
     CHECK(!device_stream_is_idle(job.stream));
@@ -298,7 +349,8 @@ static void a_late_rank_is_named_and_the_barrier_can_be_repeated(void) {
             test_sleep_ms(350);
             CHECK_OK(done(ctx, peerwin_barrier(ctx, job.stream)));
         } else {
-            CHECK_STATUS(done(ctx, peerwin_barrier(ctx, job.stream)), PEERWIN_ERR_TIMEOUT, name);
+            CHECK_STATUS(done(ctx, peerwin_barrier(ctx, job.stream)), PEERWIN_ERR_TIMEOUT,
+                         is_on_stream() ? "stream" : name);
             peerwin_status status = PEERWIN_ERR_TIMEOUT;
             for (int tries = 0; tries < 50 && status == PEERWIN_ERR_TIMEOUT; tries++) {
                 status = barrier_again(ctx);
@@ -347,6 +399,7 @@ static void a_long_mpi_message_moves_while_its_receiver_waits(void) {
 }
 
 static const test_case cases[] = {
+    TEST_CASE(add_is_refused_where_there_are_no_atomics, 1, 0),
     TEST_CASE(set_and_add_from_every_rank_arrive, 1, 0),
     TEST_CASE(every_slot_is_its_own, 1, 0),
     TEST_CASE(the_most_slots_a_window_can_have_work, 1, 0),

@@ -84,7 +84,8 @@ static void sizes_may_differ_and_be_zero(void) {
 static void all_sizes_may_be_zero_and_signals_still_work(void) {
     peerwin_ctx *ctx = test_context(MPI_COMM_WORLD, 0);
     peerwin_win *win = test_window(ctx, 0);
-    CHECK_OK(peerwin_put_signal(win, (job.rank + 1) % job.size, 0, NULL, 0, 5, PEERWIN_SIGNAL_ADD, 2, job.stream));
+    peerwin_signal_op op = test_has_adds(ctx) ? PEERWIN_SIGNAL_ADD : PEERWIN_SIGNAL_SET;
+    CHECK_OK(peerwin_put_signal(win, (job.rank + 1) % job.size, 0, NULL, 0, 5, op, 2, job.stream));
     CHECK_OK(peerwin_wait(win, 5, 2, job.stream));
     CHECK_OK(peerwin_barrier(ctx, job.stream));
     test_free(ctx, win);

@@ -47,6 +47,8 @@
     X(cuMemcpyAsync, 4000)                                                                                             \
     X(cuMemsetD8Async, 3020)                                                                                           \
     X(cuStreamCreate, 2000)                                                                                            \
+    X(cuCtxGetStreamPriorityRange, 5050)                                                                               \
+    X(cuStreamCreateWithPriority, 5050)                                                                                \
     X(cuStreamDestroy, 4000)                                                                                           \
     X(cuStreamQuery, 2000)                                                                                             \
     X(cuStreamSynchronize, 2000)

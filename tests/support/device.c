@@ -60,6 +60,16 @@ static int node_rank(void) {
     return pretended != NULL && atoi(pretended) > 0 ? job.rank % atoi(pretended) : rank;
 }
 
+/* The driver keeps things for its first copy and its first stream-ordered memory: they are no leaks of a test. */
+static void warm_up(void) {
+    int value = 0;
+    CUdeviceptr memory = 0;
+    DEVICE_OK(device.cuMemAllocAsync(&memory, sizeof(value), job.stream));
+    device_copy((void *)(uintptr_t)memory, &value, sizeof(value));
+    DEVICE_OK(device.cuMemFreeAsync(memory, job.stream));
+    device_stream_sync(job.stream);
+}
+
 void device_begin(void) {
     const char *own = getenv("PWTEST_STREAM");
     if (job.space != PEERWIN_SPACE_CUDA) {
@@ -73,6 +83,7 @@ void device_begin(void) {
     DEVICE_OK(device.cuDevicePrimaryCtxRetain(&context, mine));
     DEVICE_OK(device.cuCtxSetCurrent(context));
     job.stream = own != NULL && strcmp(own, "own") == 0 ? device_stream_new() : NULL;
+    warm_up();
 }
 
 void device_end(void) {
@@ -132,6 +143,15 @@ size_t device_free_bytes(void) {
 peerwin_stream device_stream_new(void) {
     CUstream stream = NULL;
     DEVICE_OK(device.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    return stream;
+}
+
+peerwin_stream device_stream_urgent(void) {
+    CUstream stream = NULL;
+    int least = 0;
+    int greatest = 0;
+    DEVICE_OK(device.cuCtxGetStreamPriorityRange(&least, &greatest));
+    DEVICE_OK(device.cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, greatest));
     return stream;
 }
 

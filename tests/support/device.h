@@ -30,8 +30,9 @@ void device_set(void *at, int byte, size_t bytes);
 /** Bytes that are free on the device. */
 size_t device_free_bytes(void);
 
-/** A stream that waits for no other. */
+/** A stream that waits for no other; urgent ones share no queue with the job's, whatever the driver does. */
 peerwin_stream device_stream_new(void);
+peerwin_stream device_stream_urgent(void);
 void device_stream_free(peerwin_stream stream);
 void device_stream_sync(peerwin_stream stream);
 /** 1 if all work given to the stream is done. */

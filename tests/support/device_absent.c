@@ -59,6 +59,10 @@ peerwin_stream device_stream_new(void) {
     absent();
 }
 
+peerwin_stream device_stream_urgent(void) {
+    absent();
+}
+
 void device_stream_free(peerwin_stream stream) {
     (void)stream;
     absent();

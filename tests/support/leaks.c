@@ -15,7 +15,8 @@
 
 #include "test.h"
 
-enum { MAX_TEXT = 320, ANONYMOUS_SLACK = 12 };
+/* Drivers have a thread for each stream, real ones fewer, whose stacks the C library keeps for the next. */
+enum { MAX_TEXT = 320, ANONYMOUS_SLACK = 12, ANONYMOUS_SLACK_OF_DRIVERS = 60 };
 
 typedef struct {
     char (*text)[MAX_TEXT];
@@ -131,10 +132,14 @@ void leaks_check(leaks_snapshot *before) {
         test_sleep_ms(10);
         after->threads = count_threads();
     }
-    CHECK_EQUAL(after->threads, before->threads);
+    /* Those of a driver end when they like, a little after what they were for. */
+    if (job.space == PEERWIN_SPACE_HOST || after->threads > before->threads) {
+        CHECK_EQUAL(after->threads, before->threads);
+    }
     fail_on_new("descriptor", &before->descriptors, &after->descriptors);
     fail_on_new("mapping", &before->mappings, &after->mappings);
-    if (!TEST_SANITIZED && after->anonymous > before->anonymous + ANONYMOUS_SLACK) {
+    size_t slack = job.space == PEERWIN_SPACE_HOST ? ANONYMOUS_SLACK : ANONYMOUS_SLACK_OF_DRIVERS;
+    if (!TEST_SANITIZED && after->anonymous > before->anonymous + slack) {
         test_fail(__FILE__, __LINE__, "anonymous mappings grew from %zu to %zu", before->anonymous, after->anonymous);
     }
     leaks_free(after);

@@ -150,7 +150,14 @@ static void warm_up(void) {
     warm_up_mpi();
     peerwin_ctx *ctx = test_context(MPI_COMM_WORLD, 0);
     peerwin_win *win = test_window(ctx, 4096);
-    CHECK_OK(done(ctx, peerwin_barrier(ctx, job.stream)));
+    int direct = 1;
+    for (int rank = 0; rank < job.size; rank++) {
+        direct &= peerwin_win_path(win, rank) != PEERWIN_PATH_NONE;
+    }
+    MPI_Allreduce(MPI_IN_PLACE, &direct, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+    if (direct) {
+        CHECK_OK(done(ctx, peerwin_barrier(ctx, job.stream)));
+    }
     test_free(ctx, win);
     MPI_Barrier(MPI_COMM_WORLD);
 }
@@ -253,12 +260,23 @@ void check_done(peerwin_ctx *ctx) {
 
 void test_fulfil(peerwin_ctx *ctx, peerwin_win *win, unsigned slot, uint64_t value) {
     if (job.space == PEERWIN_SPACE_CUDA) {
-        peerwin_stream other = device_stream_new();
+        peerwin_stream other = device_stream_urgent();
         CHECK_OK(peerwin_signal(win, peerwin_rank(ctx), slot, PEERWIN_SIGNAL_SET, value, other));
         CHECK_OK(peerwin_stream_sync(ctx, other));
         device_stream_free(other);
         check_done(ctx);
     }
+}
+
+int test_has_adds(const peerwin_ctx *ctx) {
+    for (int rank = 0; rank < peerwin_size(ctx); rank++) {
+        peerwin_peer peer = {.size = sizeof(peer)};
+        CHECK_OK(peerwin_peer_query(ctx, rank, &peer));
+        if (peer.path != PEERWIN_PATH_NONE && !peer.native_atomics) {
+            return 0;
+        }
+    }
+    return 1;
 }
 
 int test_rounds(int host, int cuda) {

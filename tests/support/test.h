@@ -112,6 +112,9 @@ void check_done(peerwin_ctx *ctx);
  * it: lets it pass, by a signal to the own slot from another stream. Nothing in host space.
  */
 void test_fulfil(peerwin_ctx *ctx, peerwin_win *win, unsigned slot, uint64_t value);
+/** 1 if every rank that is reached has atomics, so that signals may add: not over PCIe, nor in host memory on devices.
+ */
+int test_has_adds(const peerwin_ctx *ctx);
 /** How often to do something: as often as in host space, or in CUDA space, where a simulated driver is slow. */
 int test_rounds(int host, int cuda);
 /** 1 if the job is restricted to this kind of handle (PEERWIN_HANDLES). */
