@@ -425,8 +425,7 @@ static void the_environment_overrides_the_config(void) {
     CHECK_OK(peerwin_init(MPI_COMM_WORLD, &config, &ctx));
     test_env("PEERWIN_TIMEOUT", NULL);
     peerwin_win *win = test_window(ctx, 8);
-    CHECK_STATUS(done(ctx, peerwin_wait(win, 0, 1, job.stream)), PEERWIN_ERR_TIMEOUT,
-                 job.space == PEERWIN_SPACE_HOST ? "slot" : "stream");
+    CHECK_STATUS(done(ctx, peerwin_wait(win, 0, 1, job.stream)), PEERWIN_ERR_TIMEOUT, "slot");
     test_fulfil(ctx, win, 0, 1);
     MPI_Barrier(MPI_COMM_WORLD);
     test_free(ctx, win);
