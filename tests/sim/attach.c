@@ -79,21 +79,30 @@ static void c2_managed_memory_is_refused_on_all_ranks_by_name(void) {
     managed_free(memory);
 }
 
-static void c3_stream_ordered_memory_is_refused_by_name_and_attached_from_a_pool_that_can_be_shared(void) {
-    void *ordered = ordered_new(2 * MIB);
-    check_refused(ordered, 2 * MIB, job.rank == 0, "pool", "shar");
-    ordered_free(ordered);
-    peerwin_ctx *ctx = test_context(MPI_COMM_WORLD, 0);
+static void check_pool(peerwin_ctx *ctx, unsigned cycle) {
     CUmemoryPool pool = pool_new();
     void *memory = pool_take(pool, 2 * MIB);
     peerwin_win *win = attach(ctx, memory, 2 * MIB);
     CHECK_EQUAL(peerwin_win_handle(win, job.rank), PEERWIN_HANDLE_POOL);
     CHECK_EQUAL(peerwin_win_handle(win, right_of(job.rank)), PEERWIN_HANDLE_POOL);
-    check_exchange(ctx, win, 2 * MIB, 3);
+    check_exchange(ctx, win, 2 * MIB, cycle);
     CHECK_OK(peerwin_win_free(win));
     DEVICE_OK(device.cuCtxSynchronize());
     ordered_free(memory);
     pool_free(pool);
+}
+
+static void c3_stream_ordered_memory_is_refused_by_name_and_attached_from_a_pool_that_can_be_shared(void) {
+    void *ordered = ordered_new(2 * MIB);
+    check_refused(ordered, 2 * MIB, job.rank == 0, "pool", "shar");
+    ordered_free(ordered);
+    peerwin_ctx *ctx = test_context(MPI_COMM_WORLD, 0);
+    size_t descriptors = 0;
+    for (unsigned cycle = 0; cycle < 10; cycle++) {
+        check_pool(ctx, cycle);
+        descriptors = cycle == 4 ? leaks_open_descriptors() : descriptors;
+    }
+    CHECK_EQUAL(leaks_open_descriptors(), descriptors);
     CHECK_OK(peerwin_finalize(ctx));
 }
 

@@ -16,7 +16,7 @@
 #include "test.h"
 
 /* Drivers have a thread for each stream, real ones fewer, whose stacks the C library keeps for the next. */
-enum { MAX_TEXT = 320, ANONYMOUS_SLACK = 12, ANONYMOUS_SLACK_OF_DRIVERS = 60 };
+enum { MAX_TEXT = 320, ANONYMOUS_SLACK = 12, ANONYMOUS_SLACK_OF_DRIVERS = 60, DRIVERS_SPARE = 4 };
 
 typedef struct {
     char (*text)[MAX_TEXT];
@@ -116,10 +116,16 @@ void leaks_free(leaks_snapshot *snapshot) {
     free(snapshot);
 }
 
+/* A real driver opens its devices again when it likes, and keeps a few. Leaks of each cycle show in tests of many. */
+static int is_drivers(const char *text, int *spare) {
+    return strncmp(text, "/dev/nvidia", 11) == 0 && (*spare)-- > 0;
+}
+
 /* Entries of `after` that `before` lacks. Entries that went are not looked at: MPI may close things too. */
 static void fail_on_new(const char *kind, text_list *before, const text_list *after) {
+    int spare = DRIVERS_SPARE;
     for (size_t i = 0; i < after->count; i++) {
-        if (!list_take(before, after->text[i])) {
+        if (!list_take(before, after->text[i]) && !is_drivers(after->text[i], &spare)) {
             test_fail(__FILE__, __LINE__, "a %s is left over: %s", kind, after->text[i]);
         }
     }
