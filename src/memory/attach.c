@@ -24,17 +24,23 @@ typedef struct {
     unsigned handle_types;
     CUdeviceptr start; /* of the allocation; of virtual memory, of its reservation */
     size_t size;
+    CUcontext context; /* of cudaMalloc memory */
     uint64_t id;
 } facts;
 
-enum { START, SIZE, TYPE, ORDINAL, MANAGED, LEGACY, POOL, HANDLE_TYPES, ID, NUM_FACTS };
+enum { CONTEXT, START, SIZE, TYPE, ORDINAL, MANAGED, LEGACY, POOL, HANDLE_TYPES, ID, NUM_FACTS };
 
 static peerwin_status ask(const pw_driver *driver, CUdeviceptr pointer, const pw_site *site, facts *facts_out) {
     static const CUpointer_attribute attributes[NUM_FACTS] = {
-        [START] = CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, [SIZE] = CU_POINTER_ATTRIBUTE_RANGE_SIZE,
-        [TYPE] = CU_POINTER_ATTRIBUTE_MEMORY_TYPE,       [ORDINAL] = CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
-        [MANAGED] = CU_POINTER_ATTRIBUTE_IS_MANAGED,     [LEGACY] = CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE,
-        [POOL] = CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE,    [HANDLE_TYPES] = CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES,
+        [CONTEXT] = CU_POINTER_ATTRIBUTE_CONTEXT,
+        [START] = CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
+        [SIZE] = CU_POINTER_ATTRIBUTE_RANGE_SIZE,
+        [TYPE] = CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+        [ORDINAL] = CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+        [MANAGED] = CU_POINTER_ATTRIBUTE_IS_MANAGED,
+        [LEGACY] = CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE,
+        [POOL] = CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE,
+        [HANDLE_TYPES] = CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES,
         [ID] = CU_POINTER_ATTRIBUTE_BUFFER_ID,
     };
     CUpointer_attribute wanted[NUM_FACTS]; /* the driver takes no constants */
@@ -53,6 +59,7 @@ static peerwin_status ask(const pw_driver *driver, CUdeviceptr pointer, const pw
                          .legacy = values[LEGACY] != 0,
                          .pool = (CUmemoryPool)(uintptr_t)values[POOL],
                          .handle_types = (unsigned)values[HANDLE_TYPES],
+                         .context = (CUcontext)(uintptr_t)values[CONTEXT],
                          .start = (CUdeviceptr)values[START],
                          .size = (size_t)values[SIZE],
                          .id = values[ID]};
@@ -111,6 +118,31 @@ static peerwin_status leaves(size_t offset, size_t bytes, size_t size, const pw_
                    "%zu bytes from offset %zu leave the caller's allocation, which has %zu bytes", bytes, offset, size);
 }
 
+static peerwin_status refuse_closed(const pw_gpu *gpu, const char *remedy, const pw_site *site) {
+    return pw_fail(PEERWIN_ERR_ARG, site, "device %d has no access to the memory: call %s for it first", gpu->ordinal,
+                   remedy);
+}
+
+/*
+ * Memory of another device of this rank must be within reach of the rank's own, whose streams move it: the driver finds
+ * it from there once it is.
+ */
+static peerwin_status reach(const pw_gpu *gpu, CUdeviceptr pointer, const facts *f, const pw_site *site) {
+    CUdeviceptr start = 0;
+    size_t size = 0;
+    CUresult code = gpu->driver->cuMemGetAddressRange(&start, &size, pointer);
+    if (code == CUDA_SUCCESS)
+        return PEERWIN_OK;
+    if (code != CUDA_ERROR_NOT_FOUND)
+        return pw_fail_cuda(gpu->driver, site, code, "cuMemGetAddressRange");
+    if (!f->legacy || !f->context)
+        return refuse_closed(gpu, "cudaMemPoolSetAccess", site);
+    code = gpu->driver->cuCtxEnablePeerAccess(f->context, 0);
+    if (code == CUDA_SUCCESS || code == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED)
+        return PEERWIN_OK;
+    return pw_fail_cuda(gpu->driver, site, code, "cuCtxEnablePeerAccess");
+}
+
 /*
  * Memory that is one allocation, with one handle. Where it begins is an attribute of the pointer: cuMemGetAddressRange
  * does not find memory of another device.
@@ -120,6 +152,9 @@ static peerwin_status attach_whole(const pw_memory_ops *ops, pw_gpu *gpu, CUdevi
     size_t offset = pointer - f->start;
     if (offset > f->size || bytes > f->size - offset)
         return leaves(offset, bytes, f->size, site);
+    peerwin_status status = reach(gpu, pointer, f, site);
+    if (status != PEERWIN_OK)
+        return status;
     *segment_out = (pw_segment){.ops = ops,
                                 .gpu = gpu,
                                 .base = pw_device_pointer(f->start),
@@ -165,11 +200,6 @@ typedef struct {
     uint64_t id;
 } walk;
 
-static peerwin_status refuse_closed(const pw_gpu *gpu, const pw_site *site) {
-    return pw_fail(PEERWIN_ERR_ARG, site, "device %d has no access to the memory: call cuMemSetAccess for it first",
-                   gpu->ordinal);
-}
-
 /* An allocation that this rank's device cannot touch would break its context at the first use. */
 static peerwin_status check_access(const pw_gpu *gpu, CUdeviceptr at, const pw_site *site) {
     unsigned long long flags = 0;
@@ -180,7 +210,7 @@ static peerwin_status check_access(const pw_gpu *gpu, CUdeviceptr at, const pw_s
     CUresult code = gpu->driver->cuMemGetAccess(&flags, &location, at);
     if (code != CUDA_SUCCESS)
         return pw_fail_cuda(gpu->driver, site, code, "cuMemGetAccess");
-    return flags == CU_MEM_ACCESS_FLAGS_PROT_NONE ? refuse_closed(gpu, site) : PEERWIN_OK;
+    return flags == CU_MEM_ACCESS_FLAGS_PROT_NONE ? refuse_closed(gpu, "cuMemSetAccess", site) : PEERWIN_OK;
 }
 
 static peerwin_status check_allocation(const pw_gpu *gpu, CUmemGenericAllocationHandle handle, CUdeviceptr at,
@@ -227,7 +257,7 @@ static peerwin_status adopt(pw_gpu *gpu, walk *w, CUmemGenericAllocationHandle h
 static peerwin_status look_for_closed(const pw_gpu *gpu, CUdeviceptr at, const pw_site *site) {
     int has_handle = 0;
     peerwin_status status = is_virtual(gpu, at, site, &has_handle);
-    return status == PEERWIN_OK && has_handle ? refuse_closed(gpu, site) : status;
+    return status == PEERWIN_OK && has_handle ? refuse_closed(gpu, "cuMemSetAccess", site) : status;
 }
 
 /* Adds the allocation that begins where the last one ended; *found_out is 0 if something else does, or nothing. */
@@ -260,7 +290,7 @@ static peerwin_status walk_range(pw_gpu *gpu, walk *w, CUdeviceptr pointer, size
     size_t size = 0;
     CUresult code = gpu->driver->cuMemGetAddressRange(&w->start, &size, pointer);
     if (code != CUDA_SUCCESS)
-        return code == CUDA_ERROR_NOT_FOUND ? refuse_closed(gpu, site)
+        return code == CUDA_ERROR_NOT_FOUND ? refuse_closed(gpu, "cuMemSetAccess", site)
                                             : pw_fail_cuda(gpu->driver, site, code, "cuMemGetAddressRange");
     peerwin_status status = PEERWIN_OK;
     w->end = w->start;

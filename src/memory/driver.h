@@ -56,6 +56,7 @@
     X(cuDevicePrimaryCtxRetain, 7000)                                                                                  \
     X(cuDevicePrimaryCtxRelease, 11000)                                                                                \
     X(cuCtxGetCurrent, 4000)                                                                                           \
+    X(cuCtxEnablePeerAccess, 4000)                                                                                     \
     X(cuCtxGetId, 12000)                                                                                               \
     X(cuCtxPushCurrent, 4000)                                                                                          \
     X(cuCtxPopCurrent, 4000)                                                                                           \

@@ -475,7 +475,16 @@ static void c15_memory_of_another_device(void) {
     request.num_devices = 1;
     OK(pw_gpu_open(&request, SITE, &gpu));
     OK(pw_gpu_enter(gpu, SITE));
+    pw_segment segment;
+    size_t place = 0;
+    OK(pw_gpu_attach(gpu, at(base, 0), 4096, SITE, &segment, &place)); /* from now on it is within reach */
+    OK(segment.ops->release(&segment));
     share(gpu, base, 4096, 96, 4000, PEERWIN_HANDLE_LEGACY, 1);
+    CUmemoryPool pool = pool_with(FD); /* its owner decides who has access */
+    CUdeviceptr far = pooled(pool, 4096);
+    refused(gpu, far, 4096, PEERWIN_ERR_ARG, "cudaMemPoolSetAccess");
+    CU(app.cuMemFree(far));
+    CU(app.cuMemPoolDestroy(pool));
     refused(gpu, base, 4097, PEERWIN_ERR_RANGE, "leave");
     gpu_stop(gpu);
     CU(app.cuMemFree(base));
