@@ -134,7 +134,7 @@ pw_gpu *gpu_start(int choice);
 void gpu_stop(pw_gpu *gpu);
 
 /* What is alive in the simulated driver. */
-enum { APART_KINDS = 14 };
+enum { APART_FDS = 5, APART_KINDS = 14 };
 typedef struct {
     size_t live[APART_KINDS];
 } apart_snapshot;

@@ -32,6 +32,7 @@ static void own(peerwin_handle kind) {
     OK(ops->seal(&segment, 0, SITE));
     send_segment(&segment);
     ops->exported(&segment);
+    CHECK(snapshot().live[APART_FDS] == before.live[APART_FDS] && segment.fd == -1);
     await();
     check_fill(gpu, segment.base, segment.mapped, 2); /* as the peer left it */
     step();                                           /* it unmaps */
