@@ -69,6 +69,7 @@ static void find_simulator(void) {
     find(library, "simcuda_fail", &sim.fail);
     find(library, "simcuda_injected", &sim.injected);
     find(library, "simcuda_call_name", &sim.call_name);
+    find(library, "simcuda_calls", &sim.calls);
     find(library, "simcuda_live", &sim.live);
     find(library, "simcuda_kind_name", &sim.kind_name);
     find(library, "simcuda_dump", &sim.dump);

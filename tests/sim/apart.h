@@ -73,6 +73,7 @@ extern struct apart_simulator {
     void (*fail)(const char *name, unsigned long n, int code, int sticky);
     int (*injected)(void);
     const char *(*call_name)(unsigned long n);
+    unsigned long (*calls)(const char *name);
     size_t (*live)(int kind);
     const char *(*kind_name)(int kind);
     void (*dump)(void);
