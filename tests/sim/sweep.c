@@ -2,11 +2,11 @@
  * Copyright (c) 2026, the peerwin contributors.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Every driver call fails: the nth that a rank makes in init, alloc, attach, put, free and finalize, for n = 1, 2, ...
- * until nothing was struck, with the codes that such a call may have. Whatever fails, the call ends at once, every rank
- * has the same status and a text that names the rank; nothing is left over, in the driver or the process, on any rank;
- * the context lives on, and the next attempt works. That the library does without what failed, or takes another kind of
- * memory, is fine.
+ * Every driver call fails: the nth of each name that a rank makes in init, alloc, attach, put, free and finalize, for
+ * n = 1, 2, ... until nothing was struck, with the codes that such a call may have. Whatever fails, the call ends at
+ * once, every rank has the same status and a text that names the rank; nothing is left over, in the driver or the
+ * process, on any rank; the context lives on, and the next attempt works. That the library does without what failed, or
+ * takes another kind of memory, is fine.
  *
  * All runs happen in one job. The rank that is struck changes from run to run.
  */
@@ -18,7 +18,7 @@
 #include "support/memory.h"
 #include "support/ranges.h"
 
-enum { TIMEOUT_MS = 8000, MOST_CALLS = 4000, TEXT_BYTES = 400, VARIANTS = 2 };
+enum { TIMEOUT_MS = 8000, MOST_CALLS = 400, MOST_NAMES = 96, TEXT_BYTES = 400, VARIANTS = 2 };
 #define AT_ONCE 4.0 /* seconds; half of what a deadline would take */
 
 /* ---------------------------------------------------------------------------------------- what calls may fail with */
@@ -257,8 +257,8 @@ static void problem(const strike *s, const char *what) {
     if (job.rank != 0) {
         return;
     }
-    fprintf(stderr, "PROBLEM %s, driver call %d, %s, of rank %d of %d fails with %d: %s\n", s->phase->name, s->nth,
-            s->call, s->rank, job.size, (int)s->code, what);
+    fprintf(stderr, "PROBLEM %s, call %d of %s on rank %d of %d fails with %d: %s\n", s->phase->name, s->nth, s->call,
+            s->rank, job.size, (int)s->code, what);
     for (int i = 0; i < job.size; i++) {
         fprintf(stderr, "  rank %d: %s, then %s, %.3f s, left \"%s\": %s\n", i,
                 peerwin_strerror((peerwin_status)results[i].status), peerwin_strerror((peerwin_status)results[i].check),
@@ -346,7 +346,7 @@ static int one_run(const strike *s) {
     device_snapshot before = device_take();
     MPI_Barrier(MPI_COMM_WORLD);
     if (job.rank == s->rank) {
-        script_fail(NULL, s->nth, (int)s->code);
+        script_fail(s->call, s->nth, (int)s->code);
     }
     double start = test_seconds();
     mine.status = (int)s->phase->run();
@@ -370,47 +370,80 @@ static int one_run(const strike *s) {
 
 /* ------------------------------------------------------------------------------------------------- the phases */
 
-/* The names of the calls that each rank makes when nothing fails, as rank 0's code table needs them. */
-static char (*names)[48];
-static int num_names;
+/* The names of the calls that some rank makes when nothing fails, each once. */
+static struct {
+    char names[MOST_NAMES][48];
+    int count;
+} calls;
+
+static void add_name(const char *name) {
+    for (int i = 0; i < calls.count; i++) {
+        if (strcmp(calls.names[i], name) == 0) {
+            return;
+        }
+    }
+    CHECK(calls.count < MOST_NAMES);
+    snprintf(calls.names[calls.count++], sizeof(calls.names[0]), "%s", name);
+}
+
+static void merge_names(void) {
+    size_t bytes = sizeof(calls);
+    unsigned char *all = host_new(bytes * (size_t)job.size);
+    MPI_Allgather(&calls, (int)bytes, MPI_BYTE, all, (int)bytes, MPI_BYTE, MPI_COMM_WORLD);
+    memcpy(&calls, all, bytes);
+    for (int rank = 1; rank < job.size; rank++) {
+        __typeof__(calls) theirs;
+        memcpy(&theirs, all + bytes * (size_t)rank, bytes);
+        for (int i = 0; i < theirs.count; i++) {
+            add_name(theirs.names[i]);
+        }
+    }
+    free(all);
+}
 
 static void learn_names(const phase *p) {
-    names = calloc(MOST_CALLS, sizeof(*names));
-    CHECK(names != NULL);
+    memset(&calls, 0, sizeof(calls));
     p->begin();
     script_listen();
     CHECK_OK(p->run());
-    num_names = script_calls() < MOST_CALLS ? script_calls() : MOST_CALLS;
-    for (int i = 0; i < num_names; i++) {
-        snprintf(names[i], sizeof(names[i]), "%s", script_name(i + 1));
+    for (int i = 1; script_name(i)[0] != '\0'; i++) {
+        add_name(script_name(i));
     }
     script_end();
     p->use();
     MPI_Barrier(MPI_COMM_WORLD);
-    MPI_Bcast(&num_names, 1, MPI_INT, 0, MPI_COMM_WORLD);
-    MPI_Bcast(names, num_names * (int)sizeof(*names), MPI_BYTE, 0, MPI_COMM_WORLD);
+    merge_names();
 }
 
-/* Looking up the entry points fails in one way, and so does asking again and again, so not each is tried. */
-static int is_worth_it(const strike *s) {
-    int is_again = strstr(s->call, "Query") != NULL && s->nth > 1 && strcmp(names[s->nth - 2], s->call) == 0;
-    return (strcmp(s->call, "cuGetProcAddress") != 0 && !is_again) || s->nth % 16 == 1;
+/*
+ * Looking up the entry points fails in one way, and so does asking again whether something is done, so not each is
+ * tried. With more ranks it is some of the calls, others for each number of ranks.
+ */
+static int is_worth_it(const strike *s, int name) {
+    if (strcmp(s->call, "cuGetProcAddress") == 0) {
+        return s->nth % 16 == 1;
+    }
+    return job.size <= 2 || (name + s->nth + job.size) % 4 == 0;
 }
 
-/* With more ranks some of the calls, others for each number of ranks. */
-static int sweep_variant(const phase *p, int variant) {
+static int is_last(const strike *s) {
+    return s->nth == (strstr(s->call, "Query") != NULL ? 4 : MOST_CALLS);
+}
+
+static int sweep_call(const phase *p, int name, int variant) {
     int runs = 0;
-    int step = job.size <= 2 ? 1 : 7;
-    int struck = 1;
-    for (int nth = 1 + (job.size + variant) % step; struck && nth < MOST_CALLS; nth += step) {
-        strike s = {.phase = p, .nth = nth, .rank = (nth / step + variant) % job.size};
-        snprintf(s.call, sizeof(s.call), "%s", nth <= num_names ? names[nth - 1] : "");
-        s.code = code_of(s.call, variant);
-        if (nth > num_names || is_worth_it(&s)) {
-            struck = one_run(&s);
-            runs += struck;
+    strike s = {.phase = p, .code = code_of(calls.names[name], variant)};
+    snprintf(s.call, sizeof(s.call), "%s", calls.names[name]);
+    for (s.nth = 1; !is_last(&s); s.nth++) {
+        s.rank = (s.nth + name + variant) % job.size;
+        if (is_worth_it(&s, name)) {
+            if (!one_run(&s)) {
+                return runs;
+            }
+            runs++;
         }
     }
+    CHECK(s.nth < MOST_CALLS);
     return runs;
 }
 
@@ -420,14 +453,15 @@ static void sweep(const phase *p) {
     results = host_new((size_t)job.size * sizeof(*results));
     problems = 0;
     learn_names(p);
-    for (int variant = 0; variant < VARIANTS; variant++) {
-        runs += sweep_variant(p, variant);
+    for (int name = 0; name < calls.count; name++) {
+        for (int variant = 0; variant < VARIANTS; variant++) {
+            runs += sweep_call(p, name, variant);
+        }
     }
-    free(names);
     free(results);
     test_env("PEERWIN_LOG", NULL);
     if (job.rank == 0) {
-        printf("   %s: %d calls, %d runs with a failure injected\n", p->name, num_names, runs);
+        printf("   %s: %d kinds of call, %d runs with a failure injected\n", p->name, calls.count, runs);
     }
     CHECK(runs > 0);
     CHECK_EQUAL(problems, 0);
