@@ -107,11 +107,16 @@ static peerwin_status give_access(const pw_gpu *gpu, CUmemoryPool pool, const pw
     return code == CUDA_SUCCESS ? PEERWIN_OK : pw_fail_cuda(gpu->driver, site, code, "cuMemPoolSetAccess");
 }
 
-/* Frees an imported pointer in stream order, and waits for that with the deadline; the driver's own free has none. */
+/*
+ * Frees an imported pointer in stream order, and waits for that with the deadline; the driver's own free has none. The
+ * synchronisation does not wait any more: without it a driver (580) does not notice that the pointer is free, and the
+ * end of the pool leaves a descriptor behind.
+ */
 static peerwin_status free_pointer(pw_gpu *gpu, CUdeviceptr pointer, peerwin_status first) {
     CUresult code = gpu->driver->cuMemFreeAsync(pointer, gpu->stream);
     first = pw_gpu_released(gpu, code, "cuMemFreeAsync", first);
-    (void)pw_gpu_quiet(gpu, "a peer's memory", &first);
+    if (pw_gpu_quiet(gpu, "a peer's memory", &first))
+        first = pw_gpu_released(gpu, gpu->driver->cuStreamSynchronize(gpu->stream), "cuStreamSynchronize", first);
     return first;
 }
 
