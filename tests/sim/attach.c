@@ -79,7 +79,8 @@ static void c2_managed_memory_is_refused_on_all_ranks_by_name(void) {
     managed_free(memory);
 }
 
-static void check_pool(peerwin_ctx *ctx, CUmemoryPool pool, unsigned cycle) {
+static void check_pool(peerwin_ctx *ctx, unsigned cycle) {
+    CUmemoryPool pool = pool_new();
     void *memory = pool_take(pool, 2 * MIB);
     peerwin_win *win = attach(ctx, memory, 2 * MIB);
     CHECK_EQUAL(peerwin_win_handle(win, job.rank), PEERWIN_HANDLE_POOL);
@@ -88,6 +89,7 @@ static void check_pool(peerwin_ctx *ctx, CUmemoryPool pool, unsigned cycle) {
     CHECK_OK(peerwin_win_free(win));
     DEVICE_OK(device.cuCtxSynchronize());
     ordered_free(memory);
+    pool_free(pool);
 }
 
 static void c3_stream_ordered_memory_is_refused_by_name_and_attached_from_a_pool_that_can_be_shared(void) {
@@ -95,20 +97,12 @@ static void c3_stream_ordered_memory_is_refused_by_name_and_attached_from_a_pool
     check_refused(ordered, 2 * MIB, job.rank == 0, "pool", "shar");
     ordered_free(ordered);
     peerwin_ctx *ctx = test_context(MPI_COMM_WORLD, 0);
-    /* A real driver keeps a descriptor of every pool that it has imported, also when the import has ended. */
-    int anew = device_simulated("simcuda_live") != NULL;
-    CUmemoryPool pool = pool_new();
     size_t descriptors = 0;
     for (unsigned cycle = 0; cycle < 10; cycle++) {
-        check_pool(ctx, pool, cycle);
-        if (anew) {
-            pool_free(pool);
-            pool = pool_new();
-        }
+        check_pool(ctx, cycle);
         descriptors = cycle == 4 ? leaks_open_descriptors() : descriptors;
     }
     CHECK_EQUAL(leaks_open_descriptors(), descriptors);
-    pool_free(pool);
     CHECK_OK(peerwin_finalize(ctx));
 }
 
