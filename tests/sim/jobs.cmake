@@ -45,8 +45,7 @@ peerwin_sim_test(fd cases RANKS 4 ON same-gpu)
 
 peerwin_sim_test(legacy context RANKS 2 ON pcie:4)
 peerwin_sim_test(legacy context RANKS 7 ON same-gpu)
-peerwin_sim_test(legacy window RANKS 2 ON same-gpu)
-peerwin_sim_test(legacy window RANKS 4 ON nvswitch:8 ENV SIMCUDA_VISIBLE=rank)
+peerwin_sim_test(legacy window RANKS 2 ON nvswitch:8 ENV SIMCUDA_VISIBLE=rank)
 peerwin_sim_test(legacy box RANKS 3 ON nvswitch:8 ENV PWTEST_STREAM=own)
 peerwin_sim_test(legacy sync RANKS 4 ON pcie:4)
 # After an abort nobody waits for anybody, so an owner may free legacy memory that a peer has still open. A driver lets
@@ -69,7 +68,6 @@ peerwin_sim_test(host cases RANKS 2 ON same-gpu)
 # All streams of a context in one queue: what leads to a wait's end must stand before it.
 peerwin_sim_test(any sync NAME sim.onequeue.sync RANKS 2 ON same-gpu ENV SIMCUDA_ONE_QUEUE=1)
 peerwin_sim_test(any cases NAME sim.onequeue.cases RANKS 4 ON nvswitch:8 ENV SIMCUDA_ONE_QUEUE=1 PWTEST_STREAM=own)
-peerwin_sim_test(any window NAME sim.onequeue.window RANKS 2 ON same-gpu ENV SIMCUDA_ONE_QUEUE=1)
 
 # ---- programs of CUDA space ----
 
@@ -92,9 +90,8 @@ target_link_libraries(test_secrets PRIVATE peerwin_static MPI::MPI_C Threads::Th
 target_link_options(test_secrets PRIVATE LINKER:--wrap=getrandom)
 set_target_properties(test_secrets PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 
-peerwin_sim_test(any attach RANKS 1 ON same-gpu)
-peerwin_sim_test(any attach RANKS 2 ON nvswitch:8 ENV PWTEST_STREAM=own)
-peerwin_sim_test(any attach RANKS 3 ON pcie:4)
+peerwin_sim_test(any attach RANKS 1 ON nvswitch:8)
+peerwin_sim_test(any attach RANKS 3 ON pcie:4 ENV PWTEST_STREAM=own)
 
 peerwin_sim_test(any sweep RANKS 2 3 4 ON same-gpu TIMEOUT 120)
 peerwin_sim_test(legacy sweep RANKS 2 ON nvswitch:8 TIMEOUT 120 ARGS alloc_survives_a_failure_of_any_driver_call)

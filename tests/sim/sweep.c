@@ -417,13 +417,14 @@ static void learn_names(const phase *p) {
 
 /*
  * Looking up the entry points fails in one way, and so does asking again whether something is done, so not each is
- * tried. With more ranks it is some of the calls, others for each number of ranks.
+ * tried. With two ranks every second call fails with a second code, too; with more it is some of the calls, others for
+ * each number of ranks.
  */
-static int is_worth_it(const strike *s, int name) {
+static int is_worth_it(const strike *s, int name, int variant) {
     if (strcmp(s->call, "cuGetProcAddress") == 0) {
         return s->nth % 16 == 1;
     }
-    return job.size <= 2 || (name + s->nth + job.size) % 4 == 0;
+    return job.size <= 2 ? variant == 0 || (name + s->nth) % 2 == 0 : (name + s->nth + job.size) % 4 == 0;
 }
 
 static int is_last(const strike *s) {
@@ -436,7 +437,7 @@ static int sweep_call(const phase *p, int name, int variant) {
     snprintf(s.call, sizeof(s.call), "%s", calls.names[name]);
     for (s.nth = 1; !is_last(&s); s.nth++) {
         s.rank = (s.nth + name + variant) % job.size;
-        if (is_worth_it(&s, name)) {
+        if (is_worth_it(&s, name, variant)) {
             if (!one_run(&s)) {
                 return runs;
             }
