@@ -34,3 +34,7 @@ peerwin_gpu_test(any placement RANKS 2 ARGS
   c19_fabric_handles_that_are_refused_are_replaced_and_the_log_names_imex
   fabric_handles_alone_fail_loudly_without_an_imex_channel
   c20_a_wait_before_the_peers_first_put_blocks_the_stream)
+
+# These look at the memory of the whole device.
+set_tests_properties(gpu.any.attach.n2 gpu.any.attach.n3 gpu.any.attach.n4 gpu.any.window.n3 gpu.fd.window.n2
+  gpu.fd.window.n4 gpu.legacy.window.n2 gpu.host.window.n2 PROPERTIES RUN_SERIAL ON)
