@@ -169,7 +169,7 @@ drop_list:
 
 static peerwin_status vmm_alloc(const pw_memory_ops *ops, pw_gpu *gpu, size_t bytes, const pw_site *site,
                                 pw_segment *segment_out) {
-    size_t granularity = 0;
+    size_t granularity = 1;
     pw_segment segment = {.ops = ops, .gpu = gpu, .fd = -1, .num_pieces = 1};
     if (bytes != 0) {
         peerwin_status status = ask_granularity(gpu, type_of(ops), site, &granularity);
@@ -270,7 +270,7 @@ static peerwin_status vmm_release(pw_segment *segment) {
 /* Sizes came from another process: trust nothing about them. */
 static peerwin_status check_piece(const pw_mapping *mapping, const pw_handle *handle, size_t offset,
                                   const pw_site *site) {
-    size_t granularity = 0;
+    size_t granularity = 1;
     peerwin_status status = ask_granularity(mapping->gpu, type_of(mapping->ops), site, &granularity);
     if (status != PEERWIN_OK)
         return status;
