@@ -96,7 +96,9 @@ set_target_properties(test_secrets PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_B
 peerwin_sim_test(any attach RANKS 1 ON nvswitch:8)
 peerwin_sim_test(any attach RANKS 3 ON pcie:4 ENV PWTEST_STREAM=own)
 
-peerwin_sim_test(any sweep RANKS 2 ON same-gpu TIMEOUT 120)
+peerwin_sim_test(any sweep RANKS 2 ON same-gpu TIMEOUT 120 ARGS
+  attach_of_an_allocation_survives_a_failure_of_any_driver_call
+  attach_of_a_pools_memory_survives_a_failure_of_any_driver_call)
 peerwin_sim_test(any sweep RANKS 3 ON same-gpu TIMEOUT 120 ARGS init_survives_a_failure_of_any_driver_call
   transfers_survive_a_failure_of_any_driver_call free_survives_a_failure_of_any_driver_call)
 peerwin_sim_test(any sweep RANKS 4 ON same-gpu TIMEOUT 120 ARGS alloc_survives_a_failure_of_any_driver_call
