@@ -336,8 +336,8 @@ PEERWIN_API peerwin_status peerwin_win_free(peerwin_win *win);
 
 /**
  * The load/store address of `rank`'s segment in this process; NULL if its size is 0, it is not mapped here (not a
- * neighbour, no direct path), or an argument is out of range. Plain stores to it need a signal, barrier or
- * quiet to be ordered for others.
+ * neighbour, no direct path), or an argument is out of range. In CUDA space it is for kernels and CUDA calls. Plain
+ * stores to it need a signal, barrier or quiet to be ordered for others.
  */
 PEERWIN_API void *peerwin_win_ptr(const peerwin_win *win, int rank);
 
@@ -413,7 +413,8 @@ PEERWIN_API PEERWIN_MUST_USE peerwin_status peerwin_put_signal(peerwin_win *win,
 
 /**
  * Sets `rank`'s signal `slot` of this window to `value`, or adds `value` to it. A release: whoever waits for it sees
- * all that this rank's stream did before. ARG: slot not below num_signals, unknown op.
+ * all that this rank's stream did before. ARG: slot not below num_signals, unknown op. In CUDA space ADD is UNSUPPORTED
+ * where the pair has no native atomics (see peerwin_peer) or the context's memory is of kind HOST.
  */
 PEERWIN_API PEERWIN_MUST_USE peerwin_status peerwin_signal(peerwin_win *win, int rank, unsigned slot,
                                                            peerwin_signal_op op, uint64_t value, peerwin_stream stream);
@@ -448,6 +449,10 @@ PEERWIN_API PEERWIN_MUST_USE peerwin_status peerwin_quiet(peerwin_ctx *ctx, peer
  * TIMEOUT: the text names the ranks that have not arrived; nothing changed, and the call may be repeated (by this
  * rank alone) to go on with the same barrier. STATE: an all-reduce that timed out must be repeated first. A rank in
  * another collective call meanwhile shows as TIMEOUT.
+ *
+ * In CUDA space the stream waits and the host does not: what is said of TIMEOUT here is then peerwin_stream_sync's.
+ * Barriers on different streams are one sequence. UNREACHABLE if some pair has no direct path, STATE while the stream
+ * is capturing.
  */
 PEERWIN_API PEERWIN_MUST_USE peerwin_status peerwin_barrier(peerwin_ctx *ctx, peerwin_stream stream);
 
@@ -461,6 +466,7 @@ typedef enum { PEERWIN_SUM = 0, PEERWIN_MIN = 1, PEERWIN_MAX = 2 } peerwin_op;
  * Collective: type, op and count must be the same on every rank (MISMATCH on every rank otherwise; ARG on every rank if
  * one rank's are invalid). Orders like a barrier. TIMEOUT: as for peerwin_barrier; a repeated call goes on with the
  * values given first. STATE: it was repeated with other arguments, or a barrier that timed out must be repeated first.
+ * In CUDA space this version has none: UNSUPPORTED on every rank.
  */
 PEERWIN_API PEERWIN_MUST_USE peerwin_status peerwin_allreduce(peerwin_ctx *ctx, void *values, int count,
                                                               peerwin_type type, peerwin_op op, peerwin_stream stream);
