@@ -41,8 +41,8 @@ static inline uintptr_t pw_this_thread(void) {
 /* Makes a gate, biased to the calling thread if `biased` and if the kernel has what ending the bias needs. */
 void pw_gate_init(pw_gate *gate, int biased);
 
-/* 1 if the calling thread is the owner, and inside now. */
-static inline int pw_gate_try_owner(pw_gate *gate) {
+/* 1 if the calling thread is the owner, and inside now; for a stretch that pw_gate_leave_bias ends. */
+static inline int pw_gate_try_bias(pw_gate *gate) {
     uintptr_t me = pw_this_thread();
     if (__builtin_expect(atomic_load_explicit(&gate->owner, memory_order_relaxed) != me, 0))
         return 0;
@@ -52,6 +52,18 @@ static inline int pw_gate_try_owner(pw_gate *gate) {
         atomic_store_explicit(&gate->inside, 0, memory_order_relaxed);
         return 0;
     }
+    return 1;
+}
+
+/* A release: the next thread inside acquires it in pw_gate_try_shared. */
+static inline void pw_gate_leave_bias(pw_gate *gate) {
+    atomic_store_explicit(&gate->inside, 0, memory_order_release);
+}
+
+/* The same, for pw_gate_leave, which asks how the thread came in. */
+static inline int pw_gate_try_owner(pw_gate *gate) {
+    if (!pw_gate_try_bias(gate))
+        return 0;
     gate->by_owner = 1;
     return 1;
 }
@@ -64,11 +76,10 @@ static inline int pw_gate_try(pw_gate *gate) {
 }
 
 static inline void pw_gate_leave(pw_gate *gate) {
-    /* A release: the next thread inside acquires it in pw_gate_try_shared. */
     if (__builtin_expect(gate->by_owner != 0, 1))
-        atomic_store_explicit(&gate->inside, 0, memory_order_release);
+        pw_gate_leave_bias(gate);
     else
-        atomic_store_explicit(&gate->busy, 0, memory_order_release);
+        atomic_store_explicit(&gate->busy, 0, memory_order_release); /* a release, as the other way */
 }
 
 #endif

@@ -54,6 +54,16 @@ static peerwin_status mpi_barrier(peerwin_ctx *ctx, const pw_site *site) {
     return status == PEERWIN_OK ? pw_shapes_check(ctx, pw_gathered_slot, PEERWIN_OK, site) : status;
 }
 
+/* Whatever is not a barrier in the pads. */
+static __attribute__((noinline)) peerwin_status other_barrier(peerwin_ctx *ctx, peerwin_stream stream,
+                                                              const pw_site *site) {
+    if (pw_on_streams(ctx))
+        return pw_stream_barrier(ctx, stream, site);
+    if (ctx->reduce.pending)
+        return pw_fail(PEERWIN_ERR_STATE, site, "an all-reduce that timed out must be repeated first");
+    return mpi_barrier(ctx, site);
+}
+
 peerwin_status peerwin_barrier(peerwin_ctx *ctx, peerwin_stream stream) {
     static const char call[] = "peerwin_barrier";
     if (!ctx)
@@ -62,12 +72,10 @@ peerwin_status peerwin_barrier(peerwin_ctx *ctx, peerwin_stream stream) {
     if (status != PEERWIN_OK)
         return status;
     const pw_site *site = PW_SITE(call, NULL, ctx->rank, PW_NONE);
-    if (pw_on_streams(ctx))
-        status = pw_stream_barrier(ctx, stream, site);
-    else if (ctx->reduce.pending)
-        status = pw_fail(PEERWIN_ERR_STATE, site, "an all-reduce that timed out must be repeated first");
+    if (__builtin_expect(ctx->host_direct && !ctx->reduce.pending, 1))
+        status = direct_barrier(ctx, site);
     else
-        status = ctx->all_direct ? direct_barrier(ctx, site) : mpi_barrier(ctx, site);
+        status = other_barrier(ctx, stream, site);
     pw_ctx_leave(ctx);
     return status;
 }

@@ -25,9 +25,13 @@ PEERWIN_MUST_USE static inline peerwin_status pw_win_enter(peerwin_win *win, con
     return pw_ctx_enter(win->ctx, call);
 }
 
+static inline int pw_is_rank(const peerwin_win *win, int rank) {
+    return (unsigned)rank < (unsigned)win->ctx->size;
+}
+
 /* Is `rank` a rank that this window reaches? Ranks that are not in the context count as not reached. */
 static inline int pw_win_reaches(const peerwin_win *win, int rank) {
-    return (unsigned)rank < (unsigned)win->ctx->size && win->peers[rank].path != PEERWIN_PATH_NONE;
+    return pw_is_rank(win, rank) && win->peers[rank].path != PEERWIN_PATH_NONE;
 }
 
 /* In CUDA space transfers are work for streams. In the same cache line as the rest that a small put looks at. */
@@ -35,8 +39,12 @@ static inline int pw_on_streams(const peerwin_ctx *ctx) {
     return ctx->space == PEERWIN_SPACE_CUDA;
 }
 
+static inline int pw_fits(size_t size, size_t offset, size_t bytes) {
+    return bytes <= size && offset <= size - bytes;
+}
+
 static inline int pw_in_range(const pw_win_peer *peer, size_t offset, size_t bytes) {
-    return bytes <= peer->bytes && offset <= peer->bytes - bytes;
+    return pw_fits(peer->bytes, offset, bytes);
 }
 
 #endif

@@ -61,7 +61,7 @@ static peerwin_status start(peerwin_ctx *ctx, uint64_t shape, const void *values
     mine->shape = shape;
     if (bytes > 0)
         memcpy(mine->values, values, bytes);
-    atomic_thread_fence(memory_order_seq_cst); /* earlier puts, as in quiet */
+    pw_full_fence(); /* earlier puts, as in quiet */
     int code = MPI_Iallgather(mine, (int)sizeof *mine, MPI_BYTE, ctx->gathered, (int)sizeof *mine, MPI_BYTE,
                               ctx->series_comm, &ctx->series_request);
     return code == MPI_SUCCESS ? PEERWIN_OK : pw_ctx_not_started(ctx, code, "MPI_Iallgather", site);

@@ -4,6 +4,10 @@
  *
  * Put and get of contiguous bytes: checks, then a copy in host space, or work for the stream in CUDA space.
  *
+ * A small put or get by the context's own thread has a way of its own, which calls nothing, saves no register and asks
+ * one question of the window: whether the range lies in what the host may store to (or load from), which is nothing in
+ * CUDA space, at ranks that are not reached, and where the window is read-only. All the rest is done out of line.
+ *
  * The order that signals and barriers promise comes from their release and acquire; a put alone promises none.
  */
 #include "transfer/door.h"
@@ -64,6 +68,10 @@ static inline void copy_few(char *to, const char *from, size_t bytes) {
         to[i] = few[i];
 }
 
+static inline int is_few(size_t bytes) {
+    return bytes - 1 < 16; /* and not 0 */
+}
+
 static inline void copy(char *to, const char *from, size_t bytes) {
     if (bytes <= 16)
         copy_few(to, from, bytes);
@@ -92,18 +100,18 @@ static __attribute__((noinline)) peerwin_status store_otherwise(peerwin_win *win
 
 static inline peerwin_status store(peerwin_win *win, const char *call, int rank, size_t offset, const void *src,
                                    size_t bytes, peerwin_stream stream) {
-    const pw_win_peer *peer = &win->peers[rank];
-    if (__builtin_expect(!pw_on_streams(win->ctx) && pw_win_reaches(win, rank) && pw_in_range(peer, offset, bytes) &&
-                             src && !peer->read_only && bytes > 0,
-                         1)) {
-        copy(peer->base + offset, src, bytes);
-        return PEERWIN_OK;
+    if (__builtin_expect(pw_is_rank(win, rank) && src && bytes > 0, 1)) {
+        const pw_win_peer *peer = &win->peers[rank];
+        if (__builtin_expect(pw_fits(peer->stores, offset, bytes), 1)) {
+            copy(peer->base + offset, src, bytes);
+            return PEERWIN_OK;
+        }
     }
     return store_otherwise(win, call, rank, offset, src, bytes, stream);
 }
 
-peerwin_status peerwin_put(peerwin_win *win, int rank, size_t offset, const void *src, size_t bytes,
-                           peerwin_stream stream) {
+static __attribute__((noinline)) peerwin_status put(peerwin_win *win, int rank, size_t offset, const void *src,
+                                                    size_t bytes, peerwin_stream stream) {
     static const char call[] = "peerwin_put";
     peerwin_status status = pw_win_enter(win, call);
     if (status != PEERWIN_OK)
@@ -111,6 +119,19 @@ peerwin_status peerwin_put(peerwin_win *win, int rank, size_t offset, const void
     status = store(win, call, rank, offset, src, bytes, stream);
     pw_ctx_leave(win->ctx);
     return status;
+}
+
+peerwin_status peerwin_put(peerwin_win *win, int rank, size_t offset, const void *src, size_t bytes,
+                           peerwin_stream stream) {
+    if (__builtin_expect(win && src && is_few(bytes) && pw_ctx_try_own(win->ctx), 1)) {
+        int fits = pw_is_rank(win, rank) && pw_fits(win->peers[rank].stores, offset, bytes);
+        if (fits)
+            copy_few(win->peers[rank].base + offset, src, bytes);
+        pw_ctx_leave_own(win->ctx);
+        if (fits)
+            return PEERWIN_OK;
+    }
+    return put(win, rank, offset, src, bytes, stream);
 }
 
 static __attribute__((noinline)) peerwin_status load_otherwise(peerwin_win *win, const char *call, int rank,
@@ -129,19 +150,31 @@ static __attribute__((noinline)) peerwin_status load_otherwise(peerwin_win *win,
     return pw_stream_get(win, rank, offset, dst, bytes, stream, PW_SITE(call, NULL, win->ctx->rank, rank));
 }
 
-peerwin_status peerwin_get(peerwin_win *win, int rank, size_t offset, void *dst, size_t bytes, peerwin_stream stream) {
+static __attribute__((noinline)) peerwin_status get(peerwin_win *win, int rank, size_t offset, void *dst, size_t bytes,
+                                                    peerwin_stream stream) {
     static const char call[] = "peerwin_get";
     peerwin_status status = pw_win_enter(win, call);
     if (status != PEERWIN_OK)
         return status;
-    if (__builtin_expect(!pw_on_streams(win->ctx) && pw_win_reaches(win, rank) &&
-                             pw_in_range(&win->peers[rank], offset, bytes) && dst && bytes > 0,
+    if (__builtin_expect(pw_is_rank(win, rank) && dst && bytes > 0 && pw_fits(win->peers[rank].loads, offset, bytes),
                          1))
         copy(dst, win->peers[rank].base + offset, bytes);
     else
         status = load_otherwise(win, call, rank, offset, dst, bytes, stream);
     pw_ctx_leave(win->ctx);
     return status;
+}
+
+peerwin_status peerwin_get(peerwin_win *win, int rank, size_t offset, void *dst, size_t bytes, peerwin_stream stream) {
+    if (__builtin_expect(win && dst && is_few(bytes) && pw_ctx_try_own(win->ctx), 1)) {
+        int fits = pw_is_rank(win, rank) && pw_fits(win->peers[rank].loads, offset, bytes);
+        if (fits)
+            copy_few(dst, win->peers[rank].base + offset, bytes);
+        pw_ctx_leave_own(win->ctx);
+        if (fits)
+            return PEERWIN_OK;
+    }
+    return get(win, rank, offset, dst, bytes, stream);
 }
 
 peerwin_status peerwin_put_signal(peerwin_win *win, int rank, size_t offset, const void *src, size_t bytes,
@@ -161,12 +194,14 @@ peerwin_status peerwin_put_signal(peerwin_win *win, int rank, size_t offset, con
     return status;
 }
 
-static __attribute__((noinline)) peerwin_status quiet_on_stream(peerwin_ctx *ctx, const char *call,
-                                                                peerwin_stream stream) {
+static __attribute__((noinline)) peerwin_status quiet(peerwin_ctx *ctx, const char *call, peerwin_stream stream) {
     peerwin_status status = pw_ctx_enter(ctx, call);
     if (status != PEERWIN_OK)
         return status;
-    status = pw_stream_quiet(ctx, stream, PW_SITE(call, NULL, ctx->rank, PW_NONE));
+    if (pw_on_streams(ctx))
+        status = pw_stream_quiet(ctx, stream, PW_SITE(call, NULL, ctx->rank, PW_NONE));
+    else
+        pw_full_fence();
     pw_ctx_leave(ctx);
     return status;
 }
@@ -179,16 +214,10 @@ peerwin_status peerwin_quiet(peerwin_ctx *ctx, peerwin_stream stream) {
     static const char call[] = "peerwin_quiet";
     if (!ctx)
         return pw_refuse_null(NULL, call, "ctx");
-    if (__builtin_expect(pw_on_streams(ctx), 0))
-        return quiet_on_stream(ctx, call, stream);
     /* Nothing of the context changes, so its own thread need not hold the gate. */
-    if (__builtin_expect(!pw_ctx_is_mine(ctx), 0)) {
-        peerwin_status status = pw_ctx_enter(ctx, call);
-        if (status != PEERWIN_OK)
-            return status;
-        pw_ctx_leave(ctx);
-    }
-    atomic_thread_fence(memory_order_seq_cst);
+    if (__builtin_expect(pw_on_streams(ctx) || !pw_ctx_is_mine(ctx), 0))
+        return quiet(ctx, call, stream);
+    pw_full_fence();
     return PEERWIN_OK;
 }
 

@@ -38,7 +38,7 @@ static void sleep_on_doorbell(peerwin_ctx *ctx, const _Atomic uint64_t *word, ui
     pw_control *control = pw_pad_control(ctx->pad);
     uint32_t seen = atomic_load_explicit(&control->doorbell, memory_order_acquire);
     atomic_store_explicit(&control->sleepers, 1, memory_order_seq_cst);
-    atomic_thread_fence(memory_order_seq_cst);
+    pw_full_fence();
     if (!there(word, target) && pw_ctx_broken(ctx) == 0)
         pw_pad_sleep(ctx->pad, seen, SLEEP_MS);
     atomic_store_explicit(&control->sleepers, 0, memory_order_relaxed);

@@ -45,7 +45,7 @@ typedef const _Atomic uint64_t *pw_word_of_rank(const peerwin_ctx *ctx, int rank
 
 /* Wakes every peer that sleeps, after a full fence. This rank has stored its own word into their pads. */
 static inline void pw_wake_peers(const peerwin_ctx *ctx) {
-    atomic_thread_fence(memory_order_seq_cst);
+    pw_full_fence();
     for (int rank = 0; rank < ctx->size; rank++)
         if (rank != ctx->rank)
             pw_pad_wake_sleeper(ctx->peers[rank].pad);

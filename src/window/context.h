@@ -79,6 +79,7 @@ struct peerwin_ctx {
     int mpi_threads;      /* MPI_THREAD_... that the program has */
     pw_patience patience; /* of host waits */
     int all_direct;       /* every rank reaches every rank directly */
+    int host_direct;      /* ... and in host space: barriers are made in the pads */
     uint32_t serial;      /* same on all ranks, differs between contexts */
 
     pw_agree agree;
@@ -145,6 +146,23 @@ PEERWIN_MUST_USE static inline peerwin_status pw_ctx_enter(peerwin_ctx *ctx, con
     if (__builtin_expect(atomic_load_explicit(&pw_pad_control(ctx->pad)->broken, memory_order_relaxed) != 0, 0))
         return pw_ctx_refuse(ctx, call);
     return PEERWIN_OK;
+}
+
+/*
+ * The fast way alone, for calls that call nothing while they are inside: 1 if the calling thread is inside now, which
+ * pw_ctx_leave_own ends. 0: by pw_ctx_enter, which also finds out why.
+ */
+static inline int pw_ctx_try_own(peerwin_ctx *ctx) {
+    if (__builtin_expect(!pw_gate_try_bias(&ctx->gate), 0))
+        return 0;
+    if (__builtin_expect(atomic_load_explicit(&pw_pad_control(ctx->pad)->broken, memory_order_relaxed) == 0, 1))
+        return 1;
+    pw_gate_leave_bias(&ctx->gate);
+    return 0;
+}
+
+static inline void pw_ctx_leave_own(peerwin_ctx *ctx) {
+    pw_gate_leave_bias(&ctx->gate);
 }
 
 /* The calling thread would come in by the fast way; for calls that change nothing in the context. */

@@ -206,6 +206,7 @@ static peerwin_status bring_up(peerwin_ctx *ctx, const pw_settings *settings) {
         status = pw_ctx_agree(ctx, pw_lifetime_watch_mpi(ctx, site), site);
     if (status == PEERWIN_OK && !ctx->all_direct)
         status = make_series(ctx, site);
+    ctx->host_direct = ctx->all_direct && !ctx->gpu;
     if (status == PEERWIN_OK && ctx->gpu)
         status = pw_ctx_agree(ctx, pw_watchdog_start(ctx, site), site);
     return status;

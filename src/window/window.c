@@ -257,6 +257,8 @@ static void publish(peerwin_win *win, pw_assembly *assembly) {
             peer->slots = pw_arena_signal(ctx->peers[rank].arena, win->pad_offset, 0);
         else
             peer->signals = pw_pad_signal(ctx->peers[rank].pad, win->pad_offset, 0);
+        peer->loads = ctx->gpu ? 0 : peer->bytes;
+        peer->stores = peer->read_only ? 0 : peer->loads;
     }
 }
 

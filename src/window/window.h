@@ -12,8 +12,9 @@
 
 /* One rank's segment as this rank sees it. */
 typedef struct {
-    char *base;   /* load/store address here, NULL if there is none */
-    size_t bytes; /* its size, known for every rank */
+    char *base;           /* load/store address here, NULL if there is none */
+    size_t bytes;         /* its size, known for every rank */
+    size_t stores, loads; /* `bytes` where a call of the host may store or load by itself, else 0: see put.c */
     peerwin_path path;
     peerwin_handle kind;
     int read_only;             /* this rank may not store to it */
