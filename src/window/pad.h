@@ -59,11 +59,32 @@ static inline pw_pad_layout pw_pad_layout_of(int size) {
 }
 
 /*
- * In CUDA space there is a second pad, in device memory: the arena. It holds what streams write and await, the lines of
- * the stream barrier and the signals; the pad in host memory keeps the rest.
+ * In CUDA space there is a second pad, in device memory: the arena. It holds what streams and kernels write and await;
+ * the pad in host memory keeps the rest. All of it is 0 at first. "Per writer": one for each rank, written by it alone.
+ *
+ * Barriers and all-reduces by kernels are three series, each with lines, slots and epochs of its own.
  */
+enum { PW_SERIES_EAGER = 0, PW_SERIES_CAPTURED = 1, PW_SERIES_DEVICE = 2, PW_NUM_SERIES = 3 };
+
+/* Of an all-reduce: PW_REDUCE_VALUES values of two self-validating words each. Of a message: sixteen such words. */
+enum { PW_ARENA_REDUCE_SLOT = PW_REDUCE_VALUES * 16, PW_MESSAGE_SLOT = 128, PW_MESSAGE_SLOTS = 8 };
+
+/* The first line of an arena; the epochs are used by the owner's kernels alone. */
 typedef struct {
-    size_t barrier_lines; /* one per writer, the epoch in its first 8 bytes */
+    uint64_t broken; /* not 0: kernels stop waiting */
+    uint64_t barrier_epoch[PW_NUM_SERIES];
+    uint64_t reduce_epoch[PW_NUM_SERIES];
+} pw_arena_control;
+
+typedef struct {
+    size_t barrier_lines; /* of the stream barrier by memory operations; per writer, the epoch in its first 8 bytes */
+    size_t control;
+    size_t kernel_lines[PW_NUM_SERIES]; /* of barriers by kernels: per writer */
+    size_t phase_flags;                 /* of the two-phase barrier: two lines per writer, one of each set */
+    size_t reduce_slots[PW_NUM_SERIES]; /* two per writer, used alternately */
+    size_t messages;                    /* PW_MESSAGE_SLOTS per writer, used in turn */
+    size_t message_credits;             /* a line per writer: how many of my messages it has taken */
+    size_t message_counts;              /* the owner's own: a line per peer, messages sent to and taken from it */
     size_t signals;
     size_t bytes;
 } pw_arena_layout;
@@ -71,9 +92,20 @@ typedef struct {
 enum { PW_ARENA_SIGNALS_BYTES = 3 << 20 };
 
 static inline pw_arena_layout pw_arena_layout_of(int size) {
+    const size_t lines = (size_t)size * PW_LINE;
     pw_arena_layout layout;
-    layout.barrier_lines = 0;
-    layout.signals = pw_pad_round((size_t)size * PW_LINE, 4096);
+    size_t at = 0;
+    layout.barrier_lines = at, at += lines;
+    layout.control = at, at += PW_LINE;
+    for (int series = 0; series < PW_NUM_SERIES; series++)
+        layout.kernel_lines[series] = at, at += lines;
+    layout.phase_flags = at, at += 2 * lines;
+    for (int series = 0; series < PW_NUM_SERIES; series++)
+        layout.reduce_slots[series] = at, at += 2 * (size_t)size * PW_ARENA_REDUCE_SLOT;
+    layout.messages = at, at += (size_t)size * PW_MESSAGE_SLOTS * PW_MESSAGE_SLOT;
+    layout.message_credits = at, at += lines;
+    layout.message_counts = at, at += lines;
+    layout.signals = pw_pad_round(at, 4096);
     layout.bytes = layout.signals + PW_ARENA_SIGNALS_BYTES;
     return layout;
 }
