@@ -133,6 +133,11 @@ void device_set(void *at, int byte, size_t bytes) {
     device_stream_sync(job.stream);
 }
 
+int device_is_real(void) {
+    const char *path = getenv("PEERWIN_CUDA_LIBRARY");
+    return job.space == PEERWIN_SPACE_CUDA && (path == NULL || *path == '\0');
+}
+
 size_t device_free_bytes(void) {
     size_t free_bytes = 0;
     size_t total = 0;

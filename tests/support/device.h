@@ -29,6 +29,8 @@ void device_copy(void *to, const void *from, size_t bytes);
 void device_set(void *at, int byte, size_t bytes);
 /** Bytes that are free on the device. */
 size_t device_free_bytes(void);
+/** 1 if the driver is this machine's, 0 in host space and on a simulated one. */
+int device_is_real(void);
 
 /** A stream that waits for no other; urgent ones share no queue with the job's, whatever the driver does. */
 peerwin_stream device_stream_new(void);

@@ -55,6 +55,10 @@ size_t device_free_bytes(void) {
     absent();
 }
 
+int device_is_real(void) {
+    return 0;
+}
+
 peerwin_stream device_stream_new(void) {
     absent();
 }
