@@ -54,6 +54,40 @@ static void check_exchange(peerwin_ctx *ctx, peerwin_win *win, size_t bytes, uns
     free(got);
 }
 
+/* Source and target at every offset within 32 bytes, odd lengths, and a box: nothing else of the window changes. */
+static void check_odd_places(peerwin_ctx *ctx, peerwin_win *win, unsigned seed) {
+    enum { PLACE = 512, PLACES = 33, BYTES = PLACES * PLACE, ROWS = 9, ROW = 21 };
+    unsigned char *sent = host_new(BYTES);
+    unsigned char *want = host_new(BYTES);
+    unsigned char *got = host_new(BYTES);
+    void *buffer = buffer_new(BYTES);
+    pattern_write(sent, job.rank, seed, BYTES);
+    buffer_store(buffer, 0, sent, BYTES);
+    memset(want, TEST_GUARD, BYTES);
+    segment_store(win, 0, want, BYTES);
+    CHECK_OK(done(ctx, peerwin_barrier(ctx, job.stream)));
+    pattern_write(sent, left_of(job.rank), seed, BYTES);
+    for (size_t i = 0; i < PLACES - 1; i++) {
+        size_t to = i * PLACE + 32 + i;
+        size_t from = i * PLACE + 32 + i * 7 % 32;
+        size_t bytes = i == 0 ? 0 : 9 * i + 1;
+        CHECK_OK(peerwin_put(win, right_of(job.rank), to, (char *)buffer + from, bytes, job.stream));
+        memcpy(want + to, sent + from, bytes);
+    }
+    peerwin_box to = {(PLACES - 1) * PLACE + 3, {ROW, ROWS, 1}, {50, 0}};
+    peerwin_box from = {5, {ROW, ROWS, 1}, {33, 0}};
+    CHECK_OK(peerwin_put_box(win, right_of(job.rank), &to, buffer, &from, job.stream));
+    for (size_t row = 0; row < ROWS; row++)
+        memcpy(want + to.offset + 50 * row, sent + from.offset + 33 * row, ROW);
+    CHECK_OK(done(ctx, peerwin_barrier(ctx, job.stream)));
+    segment_load(win, 0, got, BYTES);
+    check_bytes("what was put at odd places", got, want, BYTES);
+    buffer_free(buffer);
+    free(sent);
+    free(want);
+    free(got);
+}
+
 /* --------------------------------------------------------------------------------------------- what is refused */
 
 /* `odd` ranks offer `memory`, the others plain memory: refused on all, and plain memory attaches afterwards. */
@@ -86,6 +120,7 @@ static void check_pool(peerwin_ctx *ctx, unsigned cycle) {
     CHECK_EQUAL(peerwin_win_handle(win, job.rank), PEERWIN_HANDLE_POOL);
     CHECK_EQUAL(peerwin_win_handle(win, right_of(job.rank)), PEERWIN_HANDLE_POOL);
     check_exchange(ctx, win, 2 * MIB, cycle);
+    check_odd_places(ctx, win, cycle);
     CHECK_OK(peerwin_win_free(win));
     DEVICE_OK(device.cuCtxSynchronize());
     ordered_free(memory);
