@@ -10,8 +10,10 @@
 #include "memory/gpu_cuda.h"
 
 #include "base/log.h"
+#include "memory/nvml.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -175,6 +177,7 @@ peerwin_status pw_gpu_open(const pw_gpu_request *request, const pw_site *site, p
         return pw_fail_errno(site, ENOMEM, "calloc");
     gpu->timeout_ms = request->timeout_ms;
     gpu->rank = request->rank;
+    snprintf(gpu->library, sizeof gpu->library, "%s", request->library);
     peerwin_status status = pw_driver_open(request->library, site, &gpu->driver);
     if (status != PEERWIN_OK)
         goto forget;
@@ -309,6 +312,17 @@ static int find_device(const pw_gpu *gpu, const char *uuid, CUdevice *device_out
     return 0;
 }
 
+static peerwin_link link_to_hidden(const pw_gpu *gpu, const char *uuid, int *native_atomics_out) {
+    pw_nvml *nvml = pw_nvml_open(gpu->library);
+    pw_nvml_pair pair = {0};
+    if (!pw_nvml_pair_of(nvml, gpu->about.uuid, uuid, &pair))
+        pw_log(PW_LOG_INFO, PW_NONE, "device %s is hidden from this process, and NVML does not know it: %s", uuid,
+               "taken for one without atomics");
+    pw_nvml_close(nvml);
+    *native_atomics_out = pair.nvlink && pair.atomics;
+    return pair.nvlink ? PEERWIN_LINK_NVLINK : PEERWIN_LINK_PCIE;
+}
+
 peerwin_link pw_gpu_link(const pw_gpu *gpu, const char *uuid, int *native_atomics_out) {
     CUdevice peer = 0;
     int atomics = 0;
@@ -316,8 +330,9 @@ peerwin_link pw_gpu_link(const pw_gpu *gpu, const char *uuid, int *native_atomic
         *native_atomics_out = 1;
         return PEERWIN_LINK_SAME_DEVICE;
     }
-    if (!find_device(gpu, uuid, &peer) ||
-        gpu->driver->cuDeviceGetP2PAttribute(&atomics, CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED, gpu->device,
+    if (!find_device(gpu, uuid, &peer))
+        return link_to_hidden(gpu, uuid, native_atomics_out);
+    if (gpu->driver->cuDeviceGetP2PAttribute(&atomics, CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED, gpu->device,
                                              peer) != CUDA_SUCCESS)
         atomics = 0;
     *native_atomics_out = atomics != 0;

@@ -7,6 +7,7 @@
 #ifndef PW_MEMORY_GPU_CUDA_H
 #define PW_MEMORY_GPU_CUDA_H
 
+#include "base/env.h"
 #include "memory/driver.h"
 #include "memory/gpu.h"
 #include "memory/kernels.h"
@@ -15,6 +16,7 @@ enum { PW_STAGING_BYTES = 64 << 10 };
 
 struct pw_gpu {
     pw_driver *driver;
+    char library[PW_ENV_LIBRARY]; /* of the driver, as asked for */
     pw_device about;
     int ordinal;
     CUdevice device;

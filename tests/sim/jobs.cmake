@@ -125,6 +125,8 @@ function(peerwin_sim_case name program case)
 endfunction()
 peerwin_sim_case(C1 placement c1_ranks_that_see_one_device_each_are_matched_by_uuid
   RANKS 1 4 ON nvswitch:4 ENV SIMCUDA_VISIBLE=rank)
+peerwin_sim_case(C1_pcie placement c1_ranks_that_see_one_device_each_are_matched_by_uuid
+  RANKS 2 ON pcie:2 ENV SIMCUDA_VISIBLE=rank)
 # The same by a launcher that sets CUDA_VISIBLE_DEVICES.
 if(TARGET peerwin-info)
   foreach(how index uuid)

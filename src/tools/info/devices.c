@@ -8,6 +8,7 @@
 
 #include "base/env.h"
 #include "memory/device.h"
+#include "memory/nvml.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -22,12 +23,14 @@ static const struct {
     {PEERWIN_HANDLE_FABRIC, "fabric"}, {PEERWIN_HANDLE_POOL, "pool"},
 };
 
-/* The driver, or NULL and the reason in peerwin_last_error(). */
-static pw_driver *open_driver(void) {
+/* The driver, or NULL and the reason in peerwin_last_error(); and NVML, NULL if there is none. */
+static pw_driver *open_driver(pw_nvml **nvml_out) {
     pw_env env;
     pw_driver *driver = NULL;
+    *nvml_out = NULL;
     if (pw_env_read(&site, &env) != PEERWIN_OK || pw_driver_open(env.cuda_library, &site, &driver) != PEERWIN_OK)
         return NULL;
+    *nvml_out = pw_nvml_open(env.cuda_library);
     return driver;
 }
 
@@ -39,19 +42,23 @@ static void list_kinds(unsigned handles, char *text, size_t size) {
             used += (size_t)snprintf(text + used, size - used, "%s%s", used > 0 ? "," : "", kinds[i].name);
 }
 
-static void print_device(int ordinal, const pw_device *d) {
+static void print_device(int ordinal, const pw_device *d, const pw_nvml *nvml) {
     char handles[64];
+    char fabric[64];
+    pw_nvml_fabric(nvml, d->uuid, fabric, sizeof fabric);
     list_kinds(d->handles, handles, sizeof handles);
     printf("  %d  %s, %s, PCI %s\n", ordinal, d->name, d->uuid, d->pci);
     printf("     compute capability %d.%d, %d multiprocessors, %zu MiB\n", d->compute_major, d->compute_minor,
            d->multiprocessors, d->memory >> 20);
     printf("     announces: handles %s; interprocess events %s; 64-bit stream memory operations %s\n", handles,
            d->ipc_events ? "yes" : "no", d->stream_waits ? "yes" : "no");
+    printf("     fabric: %s\n", fabric);
 }
 
 void devices_print(void) {
     printf("\ndevices (as the driver announces them to rank 0; what works is below)\n");
-    pw_driver *driver = open_driver();
+    pw_nvml *nvml = NULL;
+    pw_driver *driver = open_driver(&nvml);
     if (driver == NULL) {
         printf("  none: %s\n", peerwin_last_error());
         return;
@@ -60,14 +67,17 @@ void devices_print(void) {
     for (int i = 0; i < pw_driver_devices(driver); i++) {
         pw_device device;
         if (pw_device_describe(driver, i, &site, &device) == PEERWIN_OK)
-            print_device(i, &device);
+            print_device(i, &device, nvml);
         else
             printf("  %d  %s\n", i, peerwin_last_error());
     }
+    pw_nvml_close(nvml);
     pw_driver_close(driver);
 }
 
-static void write_device(int ordinal, const pw_device *d, json *j) {
+static void write_device(int ordinal, const pw_device *d, const pw_nvml *nvml, json *j) {
+    char fabric[64];
+    pw_nvml_fabric(nvml, d->uuid, fabric, sizeof fabric);
     json_open(j, NULL, '{');
     json_number(j, "ordinal", ordinal);
     json_text(j, "name", d->name);
@@ -84,11 +94,13 @@ static void write_device(int ordinal, const pw_device *d, json *j) {
     json_close(j, ']');
     json_bool(j, "interprocess_events", d->ipc_events != 0);
     json_bool(j, "stream_memory_operations", d->stream_waits != 0);
+    json_text(j, "fabric", fabric);
     json_close(j, '}');
 }
 
 void devices_write(json *j) {
-    pw_driver *driver = open_driver();
+    pw_nvml *nvml = NULL;
+    pw_driver *driver = open_driver(&nvml);
     json_open(j, "devices", '{');
     json_text(j, "reason", driver == NULL ? peerwin_last_error() : NULL);
     if (driver != NULL)
@@ -97,9 +109,10 @@ void devices_write(json *j) {
     for (int i = 0; driver != NULL && i < pw_driver_devices(driver); i++) {
         pw_device device;
         if (pw_device_describe(driver, i, &site, &device) == PEERWIN_OK)
-            write_device(i, &device, j);
+            write_device(i, &device, nvml, j);
     }
     json_close(j, ']');
     json_close(j, '}');
+    pw_nvml_close(nvml);
     pw_driver_close(driver);
 }
