@@ -18,124 +18,16 @@
 #endif
 
 #include "memory/kernels.h"
+#include "peerwin/device/copy.h"
+#include "peerwin/device/words.h"
 
 enum {
     LANES = PW_KERNEL_LANES,
-    COPY_DEPTH = 8,  /* loads in flight per lane */
-    SHIFT_DEPTH = 4, /* the same, two loads each */
-    BOX_DEPTH = 4,
+    BOX_DEPTH = 4, /* loads in flight per lane */
     PART_DEPTH = 4
 };
 
-/* ---- pieces ---- */
-
-static __device__ __forceinline__ uint4 load16(const char *at) {
-    SIMK_ALIGNED(at, 16);
-    return *(const uint4 *)at;
-}
-
-static __device__ __forceinline__ void store16(char *at, uint4 value) {
-    SIMK_ALIGNED(at, 16);
-    *(uint4 *)at = value;
-}
-
-/* 16, 8, 4 bytes or 1, in the lowest bytes of the value. */
-static __device__ __forceinline__ uint4 load_cell(const char *at, uint32_t cell) {
-    uint4 value = {0, 0, 0, 0};
-    if (cell == 16)
-        return load16(at);
-    SIMK_ALIGNED(at, cell);
-    if (cell == 8) {
-        uint64_t both = *(const uint64_t *)at;
-        value.x = (uint32_t)both;
-        value.y = (uint32_t)(both >> 32);
-    } else if (cell == 4) {
-        value.x = *(const uint32_t *)at;
-    } else {
-        value.x = *(const unsigned char *)at;
-    }
-    return value;
-}
-
-static __device__ __forceinline__ void store_cell(char *at, uint4 value, uint32_t cell) {
-    if (cell == 16) {
-        store16(at, value);
-        return;
-    }
-    SIMK_ALIGNED(at, cell);
-    if (cell == 8)
-        *(uint64_t *)at = (uint64_t)value.y << 32 | value.x;
-    else if (cell == 4)
-        *(uint32_t *)at = value.x;
-    else
-        *(unsigned char *)at = (unsigned char)value.x;
-}
-
-/* Bytes shift .. shift + 15 of the 32 bytes a, b; shift < 16. By halves, not by an index: registers have none. */
-static __device__ __forceinline__ uint4 cut(uint4 a, uint4 b, uint32_t shift) {
-    uint32_t bits = 8 * (shift & 3);
-    uint4 out;
-    if (shift & 8) {
-        a.x = a.z;
-        a.y = a.w;
-        a.z = b.x;
-        a.w = b.y;
-        b.x = b.z;
-        b.y = b.w;
-    }
-    if (shift & 4) {
-        a.x = a.y;
-        a.y = a.z;
-        a.z = a.w;
-        a.w = b.x;
-        b.x = b.y;
-    }
-    out.x = pw_funnel(a.x, a.y, bits);
-    out.y = pw_funnel(a.y, a.z, bits);
-    out.z = pw_funnel(a.z, a.w, bits);
-    out.w = pw_funnel(a.w, b.x, bits);
-    return out;
-}
-
 /* ---- COPY ---- */
-
-/* Loads past the end repeat the last one: no branch stands between the loads. */
-static __device__ __forceinline__ void copy_aligned(char *to, const char *from, uint32_t count) {
-    SIMK_EACH_LANE {
-        for (uint32_t i = threadIdx.x; i < count; i += COPY_DEPTH * LANES) {
-            uint4 value[COPY_DEPTH];
-            PW_UNROLL for (uint32_t k = 0; k < COPY_DEPTH; k++) {
-                uint32_t at = i + k * LANES;
-                value[k] = load16(from + 16 * (uint64_t)(at < count ? at : count - 1));
-            }
-            PW_UNROLL for (uint32_t k = 0; k < COPY_DEPTH; k++) {
-                uint32_t at = i + k * LANES;
-                if (at < count)
-                    store16(to + 16 * (uint64_t)at, value[k]);
-            }
-        }
-    }
-}
-
-/* `from` is the aligned address below the source, which begins `shift` bytes later. */
-static __device__ __forceinline__ void copy_shifted(char *to, const char *from, uint32_t shift, uint32_t count) {
-    SIMK_EACH_LANE {
-        for (uint32_t i = threadIdx.x; i < count; i += SHIFT_DEPTH * LANES) {
-            uint4 low[SHIFT_DEPTH], high[SHIFT_DEPTH];
-            PW_UNROLL for (uint32_t k = 0; k < SHIFT_DEPTH; k++) {
-                uint32_t at = i + k * LANES;
-                const char *address = from + 16 * (uint64_t)(at < count ? at : count - 1);
-                low[k] = load16(address);
-                high[k] = load16(address + 16);
-            }
-            PW_UNROLL for (uint32_t k = 0; k < SHIFT_DEPTH; k++) {
-                uint32_t at = i + k * LANES;
-                if (at < count)
-                    store16(to + 16 * (uint64_t)at, cut(low[k], high[k], shift));
-            }
-        }
-    }
-}
 
 static __device__ __forceinline__ void copy_edges(const pw_copy_args *a) {
     const uint64_t middle = 16 * a->vectors;
@@ -154,10 +46,12 @@ PW_KERNEL void __launch_bounds__(PW_KERNEL_LANES, PW_KERNEL_RESIDENT) pw_kernel_
         char *to = a.to + a.head + 16 * first;
         const char *from = a.from + a.head + 16 * first;
         const uint32_t shift = (uint32_t)((uintptr_t)from & 15);
-        if (shift == 0)
-            copy_aligned(to, from, count);
-        else
-            copy_shifted(to, from - shift, shift, count);
+        SIMK_EACH_LANE {
+            if (shift == 0)
+                pw_dev_copy_aligned(to, from, count, threadIdx.x, LANES);
+            else
+                pw_dev_copy_cut(to, from - shift, shift, count, threadIdx.x, LANES);
+        }
     }
 }
 SIMK_KERNEL(pw_kernel_copy, pw_copy_args);
@@ -221,13 +115,13 @@ static __device__ __forceinline__ void box_cells(const pw_box_args *a, uint64_t 
             uint4 value[BOX_DEPTH];
             PW_UNROLL for (uint32_t k = 0; k < BOX_DEPTH; k++) {
                 to[k] = p.to;
-                value[k] = load_cell(p.from, cell);
+                value[k] = pw_dev_load_cell(p.from, cell);
                 if (i + (k + 1) * LANES < count)
                     step(a, &p);
             }
             PW_UNROLL for (uint32_t k = 0; k < BOX_DEPTH; k++) {
                 if (i + k * LANES < count)
-                    store_cell(to[k], value[k], cell);
+                    pw_dev_store_cell(to[k], value[k], cell);
             }
         }
     }
@@ -257,8 +151,8 @@ static __device__ __forceinline__ struct slot slot_at(const pw_box_args *a, cons
 
 static __device__ __forceinline__ uint4 load_vector(const char *from) {
     const uint32_t shift = (uint32_t)((uintptr_t)from & 15);
-    const uint4 low = load16(from - shift);
-    return shift == 0 ? low : cut(low, load16(from - shift + 16), shift);
+    const uint4 low = pw_dev_load16(from - shift);
+    return shift == 0 ? low : pw_dev_cut(low, pw_dev_load16(from - shift + 16), shift);
 }
 
 static __device__ __forceinline__ void copy_part(const struct slot *s, uint32_t cell) {
@@ -266,12 +160,12 @@ static __device__ __forceinline__ void copy_part(const struct slot *s, uint32_t 
         uint4 value[PART_DEPTH];
         PW_UNROLL for (uint32_t k = 0; k < PART_DEPTH; k++) {
             uint32_t at = i + k * cell;
-            value[k] = load_cell(s->from + (at < s->bytes ? at : i), cell);
+            value[k] = pw_dev_load_cell(s->from + (at < s->bytes ? at : i), cell);
         }
         PW_UNROLL for (uint32_t k = 0; k < PART_DEPTH; k++) {
             uint32_t at = i + k * cell;
             if (at < s->bytes)
-                store_cell(s->to + at, value[k], cell);
+                pw_dev_store_cell(s->to + at, value[k], cell);
         }
     }
 }
@@ -293,7 +187,7 @@ static __device__ __forceinline__ void box_slots(const pw_box_args *a, uint64_t 
                 if (i + k * LANES >= count)
                     break;
                 if (slots[k].vector)
-                    store16(slots[k].to, value[k]);
+                    pw_dev_store16(slots[k].to, value[k]);
                 else
                     copy_part(&slots[k], a->cell);
             }

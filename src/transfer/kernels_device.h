@@ -20,11 +20,6 @@
 #define SIMK_ALIGNED(p, n)           ((void)0)
 #define SIMK_KERNEL(kernel, params_) static_assert(sizeof(params_) <= 4096, "arguments of " #kernel)
 
-/* The lower word of (high:low) >> bits, bits < 32. */
-static __device__ __forceinline__ uint32_t pw_funnel(uint32_t low, uint32_t high, uint32_t bits) {
-    return __funnelshift_r(low, high, bits);
-}
-
 /* Acquire and release at system scope: what a release needs, and less than __threadfence_system. */
 static __device__ __forceinline__ void pw_fence_system(void) {
     asm volatile("fence.acq_rel.sys;" ::: "memory");

@@ -10,10 +10,6 @@
 #define PW_KERNEL __global__
 #define PW_UNROLL
 
-static inline uint32_t pw_funnel(uint32_t low, uint32_t high, uint32_t bits) {
-    return (uint32_t)(((uint64_t)high << 32 | low) >> bits);
-}
-
 static inline void pw_fence_system(void) {
     simk_fence();
 }

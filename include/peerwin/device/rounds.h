@@ -1,0 +1,233 @@
+/*
+ * Copyright (c) 2026, the peerwin contributors.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Rounds: what one block of every rank does together, barrier and all-reduce. Part of peerwin/device.cuh, and of the
+ * library's kernels. The n-th round of a series pairs with the n-th of every other rank; each series has lines, slots
+ * and epochs of its own. The epoch in the own arena counts the rounds that are done, so a round that timed out is
+ * repeated under its old number: everybody who has seen it already sees the same words again.
+ *
+ * Every lane of the block calls, and every lane gets the same status. Lanes beyond the work only take part in the block
+ * barriers; one lane per peer (barrier) or per word (all-reduce) is the fastest, and any number is right.
+ */
+#ifndef PEERWIN_DEVICE_ROUNDS_H
+#define PEERWIN_DEVICE_ROUNDS_H
+
+#include "peerwin/device/view.h"
+
+/*
+ * Everyone's earlier work before anyone's later work.
+ *
+ * Release: the block barrier orders the work of all lanes before the lanes that publish; each of those publishes
+ * (fence, then a relaxed store) into a line of its peer that no other rank writes. Acquire: the lane that has seen the
+ * peer's epoch; the block barrier after it passes that on to all lanes. Only own memory is polled. A peer may be one
+ * round ahead, so the comparison is "has reached"; two ahead it cannot be, for that needs my next epoch.
+ */
+PW_DEV int pw_dev_round_barrier(const peerwin_view *view, unsigned series) {
+    const uint32_t lane = pw_dev_block_lane(), lanes = pw_dev_block_lanes();
+    const uint32_t size = (uint32_t)view->size;
+    const uint64_t lines = view->barrier_lines[series];
+    const pw_dev_bound bound = pw_dev_bound_of(view);
+    uint64_t *const done = pw_dev_word(view, view->rank, view->barrier_epochs) + series;
+    const uint64_t epoch = pw_dev_load(done) + 1;
+    int status = PW_DEV_OK;
+    pw_dev_block_sync();
+    for (uint32_t peer = lane; peer < size; peer += lanes)
+        pw_dev_publish(pw_dev_word(view, (int)peer, lines + (uint64_t)(uint32_t)view->rank * PW_DEV_LINE), epoch);
+    for (uint32_t peer = lane; peer < size && status == PW_DEV_OK; peer += lanes)
+        status = pw_dev_await(pw_dev_word(view, view->rank, lines + (uint64_t)peer * PW_DEV_LINE), epoch, &bound);
+    status = pw_dev_block_status(status, &bound);
+    if (status == PW_DEV_OK) {
+        if (lane == 0)
+            pw_dev_store(done, epoch);
+        pw_dev_block_sync(); /* the next round reads it on every lane */
+    }
+    return status;
+}
+
+/* ---- all-reduce ----
+ *
+ * A value travels in self-validating words: 32 bits of data, 32 bits of epoch, compared for equality. What is seen is
+ * whole and of this round, without a fence; so nothing else is ordered by it either.
+ *
+ * Two slots per writer, used alternately, are enough: a rank writes round n + 2 after it has seen everyone's words of
+ * n + 1, which they write when they have done with n (a block barrier is between).
+ *
+ * A word that has not been written for 2^32 rounds would match again. So in the first two of every 2^20 rounds all
+ * words of a slot are written, used or not.
+ */
+enum { PW_DEV_SWEEP = (1 << 20) - 1, PW_DEV_GATHER = 4 };
+
+/* Types and operations have the numbers of peerwin_type and peerwin_op. */
+enum { PW_DEV_DOUBLE = 0, PW_DEV_FLOAT = 1, PW_DEV_INT64 = 2, PW_DEV_SUM = 0, PW_DEV_MIN = 1, PW_DEV_MAX = 2 };
+
+/* Is the double, or float, of these bits a NaN? By its bits: compilers may be told that there are none. */
+PW_DEV int pw_dev_is_nan(uint64_t bits, int type) {
+    if (type == PW_DEV_FLOAT)
+        return (bits & 0x7fffffffu) > 0x7f800000u;
+    return (bits & 0x7fffffffffffffffu) > 0x7ff0000000000000u;
+}
+
+PW_DEV double pw_dev_double_of(uint64_t bits) {
+    double value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+PW_DEV float pw_dev_float_of(uint64_t bits) {
+    const uint32_t low = (uint32_t)bits;
+    float value;
+    memcpy(&value, &low, sizeof value);
+    return value;
+}
+
+PW_DEV uint64_t pw_dev_sum(uint64_t a, uint64_t b, int type) {
+    if (type == PW_DEV_INT64)
+        return a + b;
+    if (type == PW_DEV_DOUBLE) {
+        const double sum = pw_dev_double_of(a) + pw_dev_double_of(b);
+        memcpy(&a, &sum, sizeof a);
+        return a;
+    }
+    uint32_t low;
+#if defined(__CUDACC__)
+    float sum; /* this form keeps denormals, whatever the compiler was told */
+    asm("add.rn.f32 %0, %1, %2;" : "=f"(sum) : "f"(pw_dev_float_of(a)), "f"(pw_dev_float_of(b)));
+#else
+    const float sum = pw_dev_float_of(a) + pw_dev_float_of(b);
+#endif
+    memcpy(&low, &sum, sizeof low);
+    return low;
+}
+
+PW_DEV int pw_dev_less(uint64_t a, uint64_t b, int type) {
+    if (type == PW_DEV_INT64)
+        return (int64_t)a < (int64_t)b;
+    if (type == PW_DEV_DOUBLE)
+        return pw_dev_double_of(a) < pw_dev_double_of(b);
+    return pw_dev_float_of(a) < pw_dev_float_of(b);
+}
+
+/* As pw_combine of the library: MIN and MAX return the first NaN, sums of integers wrap. */
+PW_DEV uint64_t pw_dev_combine(uint64_t a, uint64_t b, int type, int op) {
+    if (op == PW_DEV_SUM)
+        return pw_dev_sum(a, b, type);
+    if (type != PW_DEV_INT64 && (pw_dev_is_nan(a, type) || pw_dev_is_nan(b, type)))
+        return pw_dev_is_nan(a, type) ? a : b;
+    return (op == PW_DEV_MIN ? pw_dev_less(b, a, type) : pw_dev_less(a, b, type)) ? b : a;
+}
+
+/* What a round is about, the same on all lanes. */
+typedef struct {
+    const char *slots; /* of this round's parity, in my own arena; those of the writers are two slots apart */
+    uint32_t size;     /* ranks */
+    uint32_t flag;     /* of every word */
+    int type, op;
+    pw_dev_bound bound;
+} pw_dev_reduction;
+
+/* Looks once for value `index` of a rank; 1 if it is there. */
+PW_DEV int pw_dev_reduce_look(const pw_dev_reduction *r, uint32_t rank, uint32_t index, uint64_t *bits_out) {
+    const char *slot = r->slots + (uint64_t)rank * 2 * PW_DEV_REDUCE_SLOT;
+    const uint64_t *words = (const uint64_t *)(const void *)slot;
+    if (r->type == PW_DEV_FLOAT) {
+        const uint64_t word = pw_dev_load(words + index);
+        *bits_out = (uint32_t)word;
+        return (uint32_t)(word >> 32) == r->flag;
+    }
+    uint64_t low, high;
+    pw_dev_load_pair(words + 2 * index, &low, &high);
+    *bits_out = high << 32 | (uint32_t)low;
+    return (uint32_t)(low >> 32) == r->flag && (uint32_t)(high >> 32) == r->flag;
+}
+
+/* Waits for value `index` of all ranks and combines it in rank order. Loads of several ranks are in flight together. */
+PW_DEV int pw_dev_reduce_value(const pw_dev_reduction *r, uint32_t index, uint64_t *result_out) {
+    pw_dev_watch watch = {0, 0};
+    int status = PW_DEV_OK;
+    uint64_t result = 0;
+    for (uint32_t first = 0; first < r->size; first += PW_DEV_GATHER) {
+        uint64_t part[PW_DEV_GATHER];
+        for (;;) {
+            int there = 1;
+            PW_DEV_UNROLL for (uint32_t k = 0; k < PW_DEV_GATHER; k++) {
+                const uint32_t rank = first + k < r->size ? first + k : r->size - 1;
+                there &= pw_dev_reduce_look(r, rank, index, &part[k]);
+            }
+            if (there)
+                break;
+            if (status != PW_DEV_OK)
+                return status;
+            status = pw_dev_look(&r->bound, &watch);
+        }
+        PW_DEV_UNROLL for (uint32_t k = 0; k < PW_DEV_GATHER; k++) {
+            if (first + k < r->size)
+                result = first + k == 0 ? part[k] : pw_dev_combine(result, part[k], r->type, r->op);
+        }
+    }
+    *result_out = result;
+    return PW_DEV_OK;
+}
+
+PW_DEV uint64_t pw_dev_value(const void *values, uint32_t index, int type) {
+    return type == PW_DEV_FLOAT ? ((const pw_dev_any32 *)values)[index] : ((const pw_dev_any64 *)values)[index];
+}
+
+/* Writes my values into my slot at every rank: each lane a word, at all of them. */
+PW_DEV void pw_dev_reduce_send(const peerwin_view *view, uint64_t slot, const void *values, uint32_t count, int type,
+                               uint64_t epoch) {
+    const uint32_t lane = pw_dev_block_lane(), lanes = pw_dev_block_lanes();
+    const uint32_t per_value = type == PW_DEV_FLOAT ? 1 : 2;
+    const uint32_t used = count * per_value;
+    const uint32_t written = (epoch & PW_DEV_SWEEP) < 2 ? (uint32_t)PW_DEV_REDUCE_WORDS : used;
+    for (uint32_t i = lane; i < written; i += lanes) {
+        const uint64_t bits = i < used ? pw_dev_value(values, i / per_value, type) : 0;
+        const uint32_t data = (uint32_t)(i % per_value == 0 ? bits : bits >> 32);
+        for (int rank = 0; rank < view->size; rank++)
+            pw_dev_store(pw_dev_word(view, rank, slot) + i, epoch << 32 | data);
+    }
+}
+
+/*
+ * Combines `count` (1..64) values of every rank in rank order, in place: the same bits everywhere. `values` is memory
+ * of the block: shared, or global and used by nobody else meanwhile. A repeated call has to bring the same values.
+ */
+PW_DEV int pw_dev_round_reduce(const peerwin_view *view, unsigned series, void *values, uint32_t count, int type,
+                               int op) {
+    const uint32_t lane = pw_dev_block_lane(), lanes = pw_dev_block_lanes();
+    uint64_t *const done = pw_dev_word(view, view->rank, view->reduce_epochs) + series;
+    const uint64_t epoch = pw_dev_load(done) + 1;
+    const uint64_t parity = view->reduce_slots[series] + (epoch & 1) * PW_DEV_REDUCE_SLOT;
+    const uint64_t mine = parity + (uint64_t)(uint32_t)view->rank * 2 * PW_DEV_REDUCE_SLOT;
+    pw_dev_reduction r;
+    uint64_t result = 0;
+    int status = PW_DEV_OK;
+    r.slots = pw_dev_peer(view, view->rank)->arena + parity;
+    r.size = (uint32_t)view->size;
+    r.flag = (uint32_t)epoch;
+    r.type = type;
+    r.op = op;
+    r.bound = pw_dev_bound_of(view);
+
+    pw_dev_block_sync(); /* the values are there */
+    pw_dev_reduce_send(view, mine, values, count, type, epoch);
+    for (uint32_t i = lane; i < count && status == PW_DEV_OK; i += lanes)
+        status = pw_dev_reduce_value(&r, i, &result);
+    status = pw_dev_block_status(status, &r.bound); /* and all have been read */
+    if (status != PW_DEV_OK)
+        return status;
+    for (uint32_t i = lane; i < count; i += lanes) {
+        if (count > lanes) /* only the last result was kept; the words are still there */
+            (void)pw_dev_reduce_value(&r, i, &result);
+        if (type == PW_DEV_FLOAT)
+            ((pw_dev_any32 *)values)[i] = (uint32_t)result;
+        else
+            ((pw_dev_any64 *)values)[i] = result;
+    }
+    if (lane == 0)
+        pw_dev_store(done, epoch);
+    pw_dev_block_sync();
+    return PW_DEV_OK;
+}
+
+#endif

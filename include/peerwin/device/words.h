@@ -1,0 +1,396 @@
+/*
+ * Copyright (c) 2026, the peerwin contributors.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Words of shared memory as kernels and processors see them: loads and stores that say their order, bounded polling,
+ * and the lanes of a block. Part of peerwin/device.cuh, for whose users nothing here is meant.
+ *
+ * Three forms. CUDA C++: inline PTX at system scope. C11 and C++ for host memory: a block is one thread, and the
+ * compiler's atomic operations, which are C11's, do the rest. The host form of the library's own kernels
+ * (simkernel.h of the simulated driver comes first): the second with the clock of the simulation.
+ *
+ * The PTX memory model specifies .sys for the threads of one program. That it holds between processes, over memory that
+ * they share, is an assumption: every library of this kind makes it.
+ */
+#ifndef PEERWIN_DEVICE_WORDS_H
+#define PEERWIN_DEVICE_WORDS_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#if defined(__CUDACC__)
+#define PW_DEV               static __device__ __forceinline__
+#define PW_DEV_UNROLL        _Pragma("unroll")
+#define PW_DEV_ALIGNED(p, n) ((void)0)
+#else
+#define PW_DEV static inline
+#define PW_DEV_UNROLL
+#ifdef SIMCUDA_SIMKERNEL_H
+#define PW_DEV_ALIGNED(p, n) SIMK_ALIGNED(p, n)
+#else
+#define PW_DEV_ALIGNED(p, n) ((void)0)
+#endif
+#endif
+
+/* Memory of any type, seen as words. */
+#if defined(__GNUC__)
+typedef uint64_t __attribute__((may_alias)) pw_dev_any64;
+typedef uint32_t __attribute__((may_alias)) pw_dev_any32;
+#else
+typedef uint64_t pw_dev_any64;
+typedef uint32_t pw_dev_any32;
+#endif
+
+/* ---- order ----
+ *
+ * A release is pw_dev_publish: what the calling thread did before, and what happened before that (other threads' work
+ * before a block barrier, for example), is ordered before its store. An acquire is a pw_dev_load_acquire that sees a
+ * published value. Everything else is relaxed: it orders nothing, and no value is torn.
+ */
+#if defined(__CUDACC__)
+
+PW_DEV uint64_t pw_dev_load(const uint64_t *word) {
+    uint64_t value;
+    asm volatile("ld.relaxed.sys.u64 %0, [%1];" : "=l"(value) : "l"(word) : "memory");
+    return value;
+}
+
+PW_DEV uint64_t pw_dev_load_acquire(const uint64_t *word) {
+    uint64_t value;
+    asm volatile("ld.acquire.sys.u64 %0, [%1];" : "=l"(value) : "l"(word) : "memory");
+    return value;
+}
+
+PW_DEV void pw_dev_store(uint64_t *word, uint64_t value) {
+    asm volatile("st.relaxed.sys.u64 [%0], %1;" ::"l"(word), "l"(value) : "memory");
+}
+
+/* Two neighbouring words at once, 16-byte aligned; each is whole, both together need not be. */
+PW_DEV void pw_dev_load_pair(const uint64_t *words, uint64_t *first, uint64_t *second) {
+    asm volatile("ld.relaxed.sys.v2.u64 {%0, %1}, [%2];" : "=l"(*first), "=l"(*second) : "l"(words) : "memory");
+}
+
+PW_DEV void pw_dev_store_pair(uint64_t *words, uint64_t first, uint64_t second) {
+    asm volatile("st.relaxed.sys.v2.u64 [%0], {%1, %2};" ::"l"(words), "l"(first), "l"(second) : "memory");
+}
+
+/* Acquire and release; less than __threadfence_system, which is the next one. */
+PW_DEV void pw_dev_fence_acq_rel(void) {
+    asm volatile("fence.acq_rel.sys;" ::: "memory");
+}
+
+PW_DEV void pw_dev_fence_seq_cst(void) {
+    asm volatile("fence.sc.sys;" ::: "memory");
+}
+
+PW_DEV void pw_dev_publish(uint64_t *word, uint64_t value) {
+    pw_dev_fence_acq_rel();
+    pw_dev_store(word, value);
+}
+
+PW_DEV void pw_dev_publish_add(uint64_t *word, uint64_t value) {
+    pw_dev_fence_acq_rel();
+    asm volatile("red.relaxed.sys.add.u64 [%0], %1;" ::"l"(word), "l"(value) : "memory");
+}
+
+PW_DEV uint64_t pw_dev_add64(uint64_t *word, uint64_t value) {
+    uint64_t old;
+    asm volatile("atom.relaxed.sys.add.u64 %0, [%1], %2;" : "=l"(old) : "l"(word), "l"(value) : "memory");
+    return old;
+}
+
+PW_DEV uint64_t pw_dev_swap64(uint64_t *word, uint64_t value) {
+    uint64_t old;
+    asm volatile("atom.relaxed.sys.exch.b64 %0, [%1], %2;" : "=l"(old) : "l"(word), "l"(value) : "memory");
+    return old;
+}
+
+PW_DEV uint64_t pw_dev_cas64(uint64_t *word, uint64_t expected, uint64_t value) {
+    uint64_t old;
+    asm volatile("atom.relaxed.sys.cas.b64 %0, [%1], %2, %3;"
+                 : "=l"(old)
+                 : "l"(word), "l"(expected), "l"(value)
+                 : "memory");
+    return old;
+}
+
+PW_DEV uint32_t pw_dev_add32(uint32_t *word, uint32_t value) {
+    uint32_t old;
+    asm volatile("atom.relaxed.sys.add.u32 %0, [%1], %2;" : "=r"(old) : "l"(word), "r"(value) : "memory");
+    return old;
+}
+
+PW_DEV uint32_t pw_dev_swap32(uint32_t *word, uint32_t value) {
+    uint32_t old;
+    asm volatile("atom.relaxed.sys.exch.b32 %0, [%1], %2;" : "=r"(old) : "l"(word), "r"(value) : "memory");
+    return old;
+}
+
+PW_DEV uint32_t pw_dev_cas32(uint32_t *word, uint32_t expected, uint32_t value) {
+    uint32_t old;
+    asm volatile("atom.relaxed.sys.cas.b32 %0, [%1], %2, %3;"
+                 : "=r"(old)
+                 : "l"(word), "r"(expected), "r"(value)
+                 : "memory");
+    return old;
+}
+
+#else /* a processor */
+
+PW_DEV uint64_t pw_dev_load(const uint64_t *word) {
+    return __atomic_load_n(word, __ATOMIC_RELAXED);
+}
+
+PW_DEV uint64_t pw_dev_load_acquire(const uint64_t *word) {
+    return __atomic_load_n(word, __ATOMIC_ACQUIRE);
+}
+
+PW_DEV void pw_dev_store(uint64_t *word, uint64_t value) {
+    __atomic_store_n(word, value, __ATOMIC_RELAXED);
+}
+
+PW_DEV void pw_dev_load_pair(const uint64_t *words, uint64_t *first, uint64_t *second) {
+    PW_DEV_ALIGNED(words, 16);
+    *first = pw_dev_load(words);
+    *second = pw_dev_load(words + 1);
+}
+
+PW_DEV void pw_dev_store_pair(uint64_t *words, uint64_t first, uint64_t second) {
+    PW_DEV_ALIGNED(words, 16);
+    pw_dev_store(words, first);
+    pw_dev_store(words + 1, second);
+}
+
+/* A locked operation is a full fence on x86, and faster than the instruction of that name. */
+PW_DEV void pw_dev_fence_seq_cst(void) {
+#if defined(__x86_64__)
+    __asm__ volatile("lock orl $0, -64(%%rsp)" ::: "memory", "cc");
+#else
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+#endif
+}
+
+PW_DEV void pw_dev_fence_acq_rel(void) {
+    pw_dev_fence_seq_cst();
+}
+
+PW_DEV void pw_dev_publish(uint64_t *word, uint64_t value) {
+    __atomic_store_n(word, value, __ATOMIC_RELEASE);
+}
+
+PW_DEV void pw_dev_publish_add(uint64_t *word, uint64_t value) {
+    (void)__atomic_fetch_add(word, value, __ATOMIC_RELEASE);
+}
+
+PW_DEV uint64_t pw_dev_add64(uint64_t *word, uint64_t value) {
+    return __atomic_fetch_add(word, value, __ATOMIC_RELAXED);
+}
+
+PW_DEV uint64_t pw_dev_swap64(uint64_t *word, uint64_t value) {
+    return __atomic_exchange_n(word, value, __ATOMIC_RELAXED);
+}
+
+PW_DEV uint64_t pw_dev_cas64(uint64_t *word, uint64_t expected, uint64_t value) {
+    (void)__atomic_compare_exchange_n(word, &expected, value, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+    return expected;
+}
+
+PW_DEV uint32_t pw_dev_add32(uint32_t *word, uint32_t value) {
+    return __atomic_fetch_add(word, value, __ATOMIC_RELAXED);
+}
+
+PW_DEV uint32_t pw_dev_swap32(uint32_t *word, uint32_t value) {
+    return __atomic_exchange_n(word, value, __ATOMIC_RELAXED);
+}
+
+PW_DEV uint32_t pw_dev_cas32(uint32_t *word, uint32_t expected, uint32_t value) {
+    (void)__atomic_compare_exchange_n(word, &expected, value, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+    return expected;
+}
+
+#endif
+
+/* ---- lanes ----
+ *
+ * A block's work is dealt to its lanes, which meet at block barriers. On a processor a block is one thread; the host
+ * form of a kernel runs its body once per block, so there, too, one lane does all.
+ */
+#if defined(__CUDACC__)
+
+PW_DEV uint32_t pw_dev_block_lanes(void) {
+    return blockDim.x * blockDim.y * blockDim.z;
+}
+
+PW_DEV uint32_t pw_dev_block_lane(void) {
+    return (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;
+}
+
+PW_DEV void pw_dev_block_sync(void) {
+    __syncthreads();
+}
+
+/* A block barrier; 1 on all lanes if any lane says yes. */
+PW_DEV int pw_dev_block_any(int yes) {
+    return __syncthreads_or(yes) != 0;
+}
+
+PW_DEV uint32_t pw_dev_warp_lanes(void) {
+    return 32;
+}
+
+PW_DEV uint32_t pw_dev_warp_lane(void) {
+    return pw_dev_block_lane() % 32;
+}
+
+PW_DEV void pw_dev_warp_sync(void) {
+    __syncwarp();
+}
+
+#else
+
+PW_DEV uint32_t pw_dev_block_lanes(void) {
+    return 1;
+}
+
+PW_DEV uint32_t pw_dev_block_lane(void) {
+    return 0;
+}
+
+PW_DEV void pw_dev_block_sync(void) {
+}
+
+PW_DEV int pw_dev_block_any(int yes) {
+    return yes;
+}
+
+PW_DEV uint32_t pw_dev_warp_lanes(void) {
+    return 1;
+}
+
+PW_DEV uint32_t pw_dev_warp_lane(void) {
+    return 0;
+}
+
+PW_DEV void pw_dev_warp_sync(void) {
+}
+
+#endif
+
+/* ---- waiting, with bounds ---- */
+
+/* The statuses that a wait may end with have the numbers of peerwin_status. */
+enum { PW_DEV_OK = 0, PW_DEV_ARG = 1, PW_DEV_UNREACHABLE = 11, PW_DEV_TIMEOUT = 20 };
+
+/* No deadline. */
+#define PW_DEV_FOREVER UINT64_MAX
+
+#if defined(__CUDACC__)
+
+enum { PW_DEV_LOOK_EVERY = 64 };
+
+PW_DEV uint64_t pw_dev_rest(uint32_t turn) {
+    uint64_t now;
+    (void)turn;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+    return now;
+}
+
+#elif defined(SIMCUDA_SIMKERNEL_H)
+
+enum { PW_DEV_LOOK_EVERY = 8 };
+
+PW_DEV uint64_t pw_dev_rest(uint32_t turn) {
+    simk_nanosleep(turn < 4096 ? 0 : 50000);
+    return simk_globaltimer();
+}
+
+#else
+
+enum { PW_DEV_LOOK_EVERY = 16 };
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+/** Gives the processor away for a moment, the more so the higher `turn` is; the nanoseconds of a steady clock. */
+#if defined(__GNUC__)
+__attribute__((visibility("default")))
+#endif
+uint64_t
+peerwin_dev_rest(uint32_t turn);
+#ifdef __cplusplus
+}
+#endif
+
+PW_DEV uint64_t pw_dev_rest(uint32_t turn) {
+    return peerwin_dev_rest(turn);
+}
+
+#endif
+
+/* What ends a wait early. */
+typedef struct {
+    const uint64_t *broken; /* not 0: waits end, with the status in its upper half */
+    uint64_t timeout_ns;    /* PW_DEV_FOREVER: none */
+} pw_dev_bound;
+
+/* A wait that is going on; begins as {0, 0}. */
+typedef struct {
+    uint64_t deadline;
+    uint32_t turn;
+} pw_dev_watch;
+
+/* The status of a context that is broken, 0 if it is not. Without a status it is only that somebody's time was up. */
+PW_DEV int pw_dev_broken(const pw_dev_bound *bound) {
+    const uint64_t cause = pw_dev_load(bound->broken);
+    if (cause == 0)
+        return PW_DEV_OK;
+    return cause >> 32 != 0 ? (int)(cause >> 32) : PW_DEV_TIMEOUT;
+}
+
+/*
+ * Called between two polls: 0 to go on, else the status that ends the wait; the caller then polls once more before it
+ * believes so. Costs nothing most of the time.
+ */
+PW_DEV int pw_dev_look(const pw_dev_bound *bound, pw_dev_watch *watch) {
+    if (++watch->turn % PW_DEV_LOOK_EVERY != 0)
+        return PW_DEV_OK;
+    const uint64_t now = pw_dev_rest(watch->turn / PW_DEV_LOOK_EVERY);
+    const int broken = pw_dev_broken(bound);
+    if (broken != PW_DEV_OK || bound->timeout_ns == PW_DEV_FOREVER)
+        return broken;
+    if (watch->deadline == 0)
+        watch->deadline = now + bound->timeout_ns > now ? now + bound->timeout_ns : PW_DEV_FOREVER;
+    return now >= watch->deadline ? PW_DEV_TIMEOUT : PW_DEV_OK;
+}
+
+/* Cyclic: counters may wrap. */
+PW_DEV int pw_dev_reached(uint64_t value, uint64_t target) {
+    return (int64_t)(value - target) >= 0;
+}
+
+/* Waits until a word of this rank's own memory has reached `target`: an acquire if it returns 0. */
+PW_DEV int pw_dev_await(const uint64_t *word, uint64_t target, const pw_dev_bound *bound) {
+    pw_dev_watch watch = {0, 0};
+    int status = PW_DEV_OK;
+    while (!pw_dev_reached(pw_dev_load_acquire(word), target)) {
+        if (status != PW_DEV_OK)
+            return status;
+        status = pw_dev_look(bound, &watch);
+    }
+    return PW_DEV_OK;
+}
+
+/*
+ * What a block returns when lanes may have waited in vain: the same on every lane. 0 if none has. A block barrier.
+ */
+PW_DEV int pw_dev_block_status(int status, const pw_dev_bound *bound) {
+    if (!pw_dev_block_any(status != PW_DEV_OK))
+        return PW_DEV_OK;
+    const uint64_t cause = pw_dev_load(bound->broken);
+    if (!pw_dev_block_any(cause != 0))
+        return PW_DEV_TIMEOUT;
+    return pw_dev_broken(bound); /* a cause stays */
+}
+
+#endif
