@@ -66,6 +66,12 @@ missing_packages() {
     library libpng png.h || printf '%s\n' libpng-dev
 }
 
+# What only tests need, and do without where it cannot be had.
+missing_for_tests() {
+    missing_packages
+    have spin || ! may_install || printf '%s\n' spin
+}
+
 cmake_hint() {
     if have cmake && ! cmake_is_new_enough; then
         printf ' (cmake here is %s, needed is 3.25 or later: https://cmake.org/download)' "$(cmake_version)"

@@ -1,0 +1,141 @@
+/*
+ * Copyright (c) 2026, the peerwin contributors.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * How waits of streams end when a peer is lost: src/window/watchdog.c, and await in src/transfer/stream_signal.c.
+ *
+ * Modelled: one rank and a peer that may die. The peer signals 1, 2, ... in two slots by turns, and the last of its stores
+ * may land when it is dead already. The host thread calls wait: it looks whether the context is broken, notes what is
+ * awaited, and gives the wait to the stream; at the end, and perhaps before, it sits in a synchronisation that ends only
+ * when the stream is idle. The watchdog sees that the peer is dead, breaks the context, and for a while writes the value
+ * that is awaited + BIG into every slot that is awaited. Words are cyclic and of 4 bits; BIG is a quarter of their range,
+ * as 2^62 is of 64 bits.
+ * Assumed: that while lasts until the last store of the dead peer has landed, and until a call that found the context
+ * whole has given its wait to the stream.
+ * Left out: how a death is noticed; barrier lines, which are written with the slots.
+ *
+ * Always: the host thread comes to its end.
+ * Guards: NOTE_LATE (after the wait is the stream's); WRITE_ONCE (nothing is repeated); ALL_ONES (are written, which
+ * are not larger than anything, since the comparison is cyclic); NO_LOOK (calls do not look whether the context is broken).
+ */
+#ifndef CALLS
+#define CALLS 4
+#endif
+
+#define BIG 4
+#define SLOT(call) ((call) & 1)
+#define REACHED(word, value) ((((word) - (value)) & 15) < 8)
+#ifdef ALL_ONES
+#define RELEASING(value) 15
+#else
+#define RELEASING(value) (((value) + BIG) & 15)
+#endif
+
+byte word[2];
+byte noted[2]; /* what is awaited, 0: nothing */
+byte given;    /* waits that the stream has got */
+byte executed; /* waits that have ended */
+bool pending;  /* a call has found the context whole, and its wait is not the stream's yet */
+bool dead, landed, broken, finished;
+
+proctype peer() {
+    byte call = 1;
+    do
+    :: call <= CALLS ->
+        word[SLOT(call)] = call;
+        call++
+    :: break
+    od;
+    if
+    :: call > CALLS
+    :: else ->
+        dead = true;
+        if
+        :: word[SLOT(call)] = call
+        :: true
+        fi
+    fi;
+    landed = true
+}
+
+/* Waits end in the order in which they were given. */
+proctype stream() {
+    do
+    :: atomic { executed < given && REACHED(word[SLOT(executed + 1)], executed + 1) -> executed++ }
+    :: finished -> break
+    od
+}
+
+inline note() {
+    noted[SLOT(call)] = call
+}
+
+inline give() {
+    atomic {
+        given++;
+        pending = false
+    }
+}
+
+proctype host() {
+    byte call;
+    for (call : 1 .. CALLS) {
+        atomic {
+            if
+#ifndef NO_LOOK
+            :: broken -> break
+            :: else -> pending = true
+#else
+            :: true
+#endif
+            fi
+        }
+#ifdef NOTE_LATE
+        give();
+        note();
+#else
+        note();
+        give();
+#endif
+        if
+        :: executed == given
+        :: true
+        fi
+    }
+    executed == given;
+    finished = true
+}
+
+inline release() {
+    for (slot : 0 .. 1) {
+        if
+        :: noted[slot] == 0
+        :: else -> word[slot] = RELEASING(noted[slot])
+        fi
+    }
+}
+
+proctype watchdog() {
+    byte slot;
+    if
+    :: finished
+    :: dead ->
+        broken = true;
+#ifndef WRITE_ONCE
+        do
+        :: release()
+        :: landed && !pending -> break
+        od;
+#endif
+        release()
+    fi
+}
+
+init {
+    atomic {
+        run peer();
+        run host();
+        run stream();
+        run watchdog()
+    }
+}
