@@ -43,3 +43,25 @@ peerwin_gpu_test(any placement RANKS 2 ARGS
 # These look at the memory of the whole device.
 set_tests_properties(gpu.any.attach.n2 gpu.any.attach.n3 gpu.any.attach.n4 gpu.any.window.n3 gpu.fd.window.n2
   gpu.fd.window.n4 gpu.legacy.window.n2 gpu.host.window.n2 PROPERTIES RUN_SERIAL ON)
+
+# Litmus tests and soaks (label gpu-sync, one after the other: launch/gpu-check --only sync,mps-sync). With equal shares
+# of the device, as library kernels that wait ask for under MPS.
+#   peerwin_gpu_sync(<name> <program> RANKS <n>... [ENV <VAR=value>...] [ARGS <arg>...])
+function(peerwin_gpu_sync name program)
+  cmake_parse_arguments(PARSE_ARGV 2 arg "" "" "RANKS;ENV;ARGS")
+  foreach(ranks IN LISTS arg_RANKS)
+    math(EXPR share "100 / ${ranks}")
+    peerwin_mpi_test(NAME gpu.sync.${name} PROGRAM test_${program} RANKS ${ranks} ARGS ${arg_ARGS} LABELS gpu-sync
+      TIMEOUT 150 ENV PWTEST_SPACE=cuda PWTEST_STREAM=own CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=${share} ${arg_ENV})
+    set_tests_properties(gpu.sync.${name}.n${ranks} PROPERTIES RUN_SERIAL ON)
+  endforeach()
+endfunction()
+
+peerwin_gpu_sync(soak.memop soak RANKS 2 3 4 8 ENV PEERWIN_BARRIER=memop ARGS barriers_keep_the_ranks_together
+  barriers_on_two_streams_are_one_sequence barriers_alone_take_turns without_barriers_the_ranks_are_seen_apart
+  graphs_of_add_and_consume_keep_neighbours_together)
+peerwin_gpu_sync(litmus.kernels litmus RANKS 2 4 ARGS --seconds 5 message_passing_from_kernel_to_kernel
+  store_buffering_between_kernels without_fences_the_tests_fail)
+peerwin_gpu_sync(litmus.streams litmus RANKS 2 ARGS --seconds 2 message_passing_from_kernel_to_stream
+  message_passing_from_copies_to_stream store_buffering_between_streams without_the_streams_order_the_tests_fail)
+peerwin_gpu_sync(c5 soak RANKS 2 ARGS c5_a_put_waits_for_the_kernel_that_makes_its_data)

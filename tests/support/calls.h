@@ -51,7 +51,17 @@
     X(cuStreamCreateWithPriority, 5050)                                                                                \
     X(cuStreamDestroy, 4000)                                                                                           \
     X(cuStreamQuery, 2000)                                                                                             \
-    X(cuStreamSynchronize, 2000)
+    X(cuStreamSynchronize, 2000)                                                                                       \
+    X(cuModuleLoadData, 2000)                                                                                          \
+    X(cuModuleUnload, 2000)                                                                                            \
+    X(cuModuleGetFunction, 2000)                                                                                       \
+    X(cuLaunchKernel, 4000)                                                                                            \
+    X(cuStreamBeginCapture, 10010)                                                                                     \
+    X(cuStreamEndCapture, 10000)                                                                                       \
+    X(cuGraphInstantiateWithFlags, 11040)                                                                              \
+    X(cuGraphLaunch, 10000)                                                                                            \
+    X(cuGraphExecDestroy, 10000)                                                                                       \
+    X(cuGraphDestroy, 10000)
 
 typedef struct {
 #define DEVICE_MEMBER(name, version) PFN_##name##_v##version name;
