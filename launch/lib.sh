@@ -14,6 +14,7 @@ build=$root/build
 logs=$root/out/log
 me=$(basename -- "$0")
 reporter=
+updated= # the package lists, by this script
 
 say() {
     printf '%s: %s\n' "$me" "$*"
@@ -66,12 +67,6 @@ missing_packages() {
     library libpng png.h || printf '%s\n' libpng-dev
 }
 
-# What only tests need, and do without where it cannot be had.
-missing_for_tests() {
-    missing_packages
-    have spin || ! may_install || printf '%s\n' spin
-}
-
 cmake_hint() {
     if have cmake && ! cmake_is_new_enough; then
         printf ' (cmake here is %s, needed is 3.25 or later: https://cmake.org/download)' "$(cmake_version)"
@@ -104,6 +99,7 @@ apt() {
 fetch_packages() {
     say "missing packages: $*"
     # One broken source among many is no reason to give up.
+    updated=yes
     try_step "apt-get update" apt-update apt update || say "going on with the package lists that are here"
     step "apt-get install" apt-install apt install -y --no-install-recommends "$@"
     hash -r
@@ -117,6 +113,20 @@ install_packages() {
     mapfile -t packages < <("$finder")
     [ ${#packages[@]} -eq 0 ] ||
         die "still missing after the installation: ${packages[*]}$(cmake_hint)" "the log is $logs/apt-install.log"
+}
+
+# offer_packages COMMANDS...: packages named like their commands, which are good to have. Where they cannot be had, as
+# without a network, that is no reason to stop.
+offer_packages() {
+    local command missing=() soon=(-o Acquire::Retries=0 -o Acquire::http::Timeout=10 -o Acquire::https::Timeout=10)
+    for command in "$@"; do
+        have "$command" || missing+=("$command")
+    done
+    [ ${#missing[@]} -gt 0 ] && may_install || return 0
+    [ -n "$updated" ] || try_step "apt-get update" apt-update apt "${soon[@]}" update || true
+    try_step "apt-get install ${missing[*]}" apt-offer apt "${soon[@]}" install -y --no-install-recommends "${missing[@]}" ||
+        say "going on without ${missing[*]}; what needs it is left out"
+    hash -r
 }
 
 # --------------------------------------------------------------------------------------------------- steps
@@ -202,7 +212,7 @@ check_writable() {
     done
 }
 
-# prepare FINDER: packages, configuration, build. FINDER prints the names of the packages that are missing.
+# prepare FINDER [COMMANDS...]: packages, configuration, build. FINDER prints the names of the packages that are missing.
 prepare() {
     local packages
     mapfile -t packages < <("$1")
@@ -212,6 +222,7 @@ prepare() {
     fi
     check_writable
     [ ${#packages[@]} -eq 0 ] || install_packages "$1" "${packages[@]}"
+    offer_packages "${@:2}"
     suit_machine
     step "configuring" configure configure
     # What the configuration leaves out, it says.
