@@ -33,7 +33,7 @@ if [ "${3:-}" = format ]; then
 fi
 
 # The functions that the library exports; those that are inline come on top.
-functions=$(grep -o 'peerwin_[a-z0-9_]*;' "$source/src/peerwin.map" | tr -d ';')
+functions=$(grep -o 'peerwin_[a-z0-9_]*;' "$source/src/peerwin.map" | tr -d ';' | grep -v '^peerwin_inline_')
 [ -n "$functions" ] || complain "src/peerwin.map lists nothing"
 for name in $functions peerwin_config_init peerwin_win_config_init; do
     page=$pages/man3/$name.3

@@ -101,6 +101,20 @@ peerwin_status pw_gpu_zero(pw_gpu *gpu, void *at, size_t bytes, const pw_site *s
     return absent(site);
 }
 
+peerwin_status pw_gpu_keep(pw_gpu *gpu, const void *host, size_t bytes, const pw_site *site, void **at_out) {
+    (void)gpu;
+    (void)host;
+    (void)bytes;
+    (void)at_out;
+    return absent(site);
+}
+
+peerwin_status pw_gpu_drop(pw_gpu *gpu, void *at, peerwin_status first) {
+    (void)gpu;
+    (void)at;
+    return first;
+}
+
 peerwin_status pw_gpu_quiesce_within(pw_gpu *gpu, int timeout_ms, const pw_site *site) {
     (void)gpu;
     (void)timeout_ms;

@@ -59,6 +59,11 @@ PEERWIN_MUST_USE peerwin_status pw_gpu_read(pw_gpu *gpu, void *host, const void 
                                             const pw_site *site);
 PEERWIN_MUST_USE peerwin_status pw_gpu_zero(pw_gpu *gpu, void *at, size_t bytes, const pw_site *site);
 
+/* Device memory that holds a copy of what the host has there, and the end of it: always freed, the first failure. */
+PEERWIN_MUST_USE peerwin_status pw_gpu_keep(pw_gpu *gpu, const void *host, size_t bytes, const pw_site *site,
+                                            void **at_out);
+peerwin_status pw_gpu_drop(pw_gpu *gpu, void *at, peerwin_status first);
+
 /*
  * Waits until everything that was given to the context so far, by anybody, is done. The context is current. STATE while
  * a stream captures; TIMEOUT.

@@ -126,6 +126,24 @@ peerwin_status pw_gpu_store(pw_gpu *gpu, void *at, uint64_t value, const pw_site
     return status == PEERWIN_OK ? pw_gpu_settle(gpu, site) : status;
 }
 
+peerwin_status pw_gpu_keep(pw_gpu *gpu, const void *host, size_t bytes, const pw_site *site, void **at_out) {
+    CUdeviceptr at = 0;
+    CUresult code = gpu->driver->cuMemAlloc(&at, bytes);
+    if (code != CUDA_SUCCESS)
+        return pw_fail_cuda(gpu->driver, site, code, "cuMemAlloc");
+    peerwin_status status = pw_gpu_write(gpu, pw_device_pointer(at), host, bytes, site);
+    if (status != PEERWIN_OK)
+        return pw_gpu_drop(gpu, pw_device_pointer(at), status);
+    *at_out = pw_device_pointer(at);
+    return PEERWIN_OK;
+}
+
+peerwin_status pw_gpu_drop(pw_gpu *gpu, void *at, peerwin_status first) {
+    if (pw_gpu_quiet(gpu, "memory", &first))
+        first = pw_gpu_released(gpu, gpu->driver->cuMemFree(pw_device_address(at)), "cuMemFree", first);
+    return first;
+}
+
 /* ---- failures that need more than a code ---- */
 
 peerwin_status pw_gpu_released(const pw_gpu *gpu, CUresult code, const char *call, peerwin_status first) {

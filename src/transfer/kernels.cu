@@ -48,9 +48,9 @@ PW_KERNEL void __launch_bounds__(PW_KERNEL_LANES, PW_KERNEL_RESIDENT) pw_kernel_
         const uint32_t shift = (uint32_t)((uintptr_t)from & 15);
         SIMK_EACH_LANE {
             if (shift == 0)
-                pw_dev_copy_aligned(to, from, count, threadIdx.x, LANES);
+                pw_dev_copy_aligned(to, from, count, threadIdx.x, LANES, 1);
             else
-                pw_dev_copy_cut(to, from - shift, shift, count, threadIdx.x, LANES);
+                pw_dev_copy_cut(to, from - shift, shift, count, threadIdx.x, LANES, 1);
         }
     }
 }

@@ -41,21 +41,13 @@ typedef struct {
 typedef struct {
     size_t barrier_lines; /* two per writer, used by turns */
     size_t reduce_slots;  /* two per writer, used alternately */
+    size_t arena;         /* host space: what code in the place of kernels writes and awaits, as in an arena */
     size_t signals;
     size_t bytes;
 } pw_pad_layout;
 
 static inline size_t pw_pad_round(size_t bytes, size_t to) {
     return (bytes + to - 1) / to * to;
-}
-
-static inline pw_pad_layout pw_pad_layout_of(int size) {
-    pw_pad_layout layout;
-    layout.barrier_lines = pw_pad_round(sizeof(pw_control), 4096);
-    layout.reduce_slots = layout.barrier_lines + 2 * (size_t)size * sizeof(pw_barrier_line);
-    layout.signals = pw_pad_round(layout.reduce_slots + 2 * (size_t)size * sizeof(pw_reduce_slot), 4096);
-    layout.bytes = layout.signals + PW_PAD_SIGNALS_BYTES;
-    return layout;
 }
 
 /*
@@ -107,6 +99,16 @@ static inline pw_arena_layout pw_arena_layout_of(int size) {
     layout.message_counts = at, at += lines;
     layout.signals = pw_pad_round(at, 4096);
     layout.bytes = layout.signals + PW_ARENA_SIGNALS_BYTES;
+    return layout;
+}
+
+static inline pw_pad_layout pw_pad_layout_of(int size) {
+    pw_pad_layout layout;
+    layout.barrier_lines = pw_pad_round(sizeof(pw_control), 4096);
+    layout.reduce_slots = layout.barrier_lines + 2 * (size_t)size * sizeof(pw_barrier_line);
+    layout.arena = layout.reduce_slots + 2 * (size_t)size * sizeof(pw_reduce_slot);
+    layout.signals = pw_pad_round(layout.arena + pw_arena_layout_of(size).signals, 4096);
+    layout.bytes = layout.signals + PW_PAD_SIGNALS_BYTES;
     return layout;
 }
 

@@ -114,8 +114,18 @@ peerwin_status pw_win_unmap_peers(peerwin_win *win) {
     return first;
 }
 
+static peerwin_status free_view_table(peerwin_win *win, peerwin_status first) {
+    if (win->view_table && win->ctx->gpu)
+        first = pw_gpu_drop(win->ctx->gpu, win->view_table, first);
+    else
+        free(win->view_table);
+    win->view_table = NULL;
+    return first;
+}
+
 peerwin_status pw_win_release(peerwin_win *win) {
     peerwin_status first = win->peers ? pw_win_unmap_peers(win) : PEERWIN_OK;
+    first = free_view_table(win, first);
     peerwin_status status = win->segment.ops ? win->segment.ops->release(&win->segment) : PEERWIN_OK;
     give_signals_back(win);
     free(win->peers);

@@ -31,6 +31,7 @@ struct peerwin_win {
     uint64_t generation;
     size_t pad_offset; /* of its signals in every pad */
     pw_segment segment;
+    void *view_table;             /* what views of it point to, once there is one; device memory in CUDA space */
     char *base;                   /* of my own segment, which may begin later than the memory that is shared */
     peerwin_win *next, *previous; /* in order of pad_offset */
     char name[PW_NAME_BYTES];

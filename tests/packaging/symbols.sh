@@ -12,8 +12,9 @@ nm -D --defined-only "$BUILD/lib/libpeerwin.so" | awk '$2 ~ /[A-Z]/ && $2 != "A"
     sort >exported
 sed -e 's|/\*.*\*/||' -e 's|#.*||' "$SOURCE/src/peerwin.map" | grep -o 'peerwin_[a-z0-9_]*;' | tr -d ';' | sort >listed
 # A declaration may break its line before or after the name.
-tr '\n' ' ' <"$SOURCE/include/peerwin/peerwin.h" | grep -o 'PEERWIN_API [A-Za-z_][^(;]*(' |
-    sed -E 's/.*[ *](peerwin_[a-z0-9_]+) *\($/\1/' | sort >declared
+cat "$SOURCE"/include/peerwin/*.h "$SOURCE"/include/peerwin/*.cuh "$SOURCE"/include/peerwin/device/*.h | tr '\n' ' ' |
+    grep -oE '(PEERWIN_API|PW_DEV_IMPORT) [A-Za-z_][^(;]*\(' |
+    sed -nE 's/.*[ *](peerwin_[a-z0-9_]+) *\($/\1/p' | sort >declared
 
 [ -s listed ] || fail "src/peerwin.map lists nothing"
 diff listed exported || fail "exported (>) is not what src/peerwin.map lists (<)"

@@ -101,35 +101,51 @@ PW_DEV uint4 pw_dev_cut(uint4 a, uint4 b, uint32_t shift) {
     return out;
 }
 
-/* `count` vectors, at most PW_DEV_PART, both sides aligned. Loads past the end repeat the last one: no branch stands
- * between the loads. */
-PW_DEV void pw_dev_copy_aligned(char *to, const char *from, uint32_t count, uint32_t lane, uint32_t lanes) {
+/* Keeps a compiler from working out all addresses of a round in advance, which costs a register or two for each. */
+PW_DEV uint32_t pw_dev_late(uint32_t index, int constant) {
+#if defined(__CUDACC__)
+    if (!constant)
+        asm volatile("" : "+r"(index));
+#else
+    (void)constant;
+#endif
+    return index;
+}
+
+/*
+ * `count` vectors, at most PW_DEV_PART, both sides aligned. Loads past the end repeat the last one: no branch stands
+ * between the loads. `constant`: the number of lanes is a constant, and addresses are offsets that cost nothing.
+ */
+PW_DEV void pw_dev_copy_aligned(char *to, const char *from, uint32_t count, uint32_t lane, uint32_t lanes,
+                                int constant) {
     for (uint32_t i = lane; i < count; i += PW_DEV_DEPTH * lanes) {
         uint4 value[PW_DEV_DEPTH];
         PW_DEV_UNROLL for (uint32_t k = 0; k < PW_DEV_DEPTH; k++) {
-            uint32_t at = i + k * lanes;
+            const uint32_t at = pw_dev_late(i + k * lanes, constant);
             value[k] = pw_dev_load16(from + 16 * (uint64_t)(at < count ? at : count - 1));
         }
         PW_DEV_UNROLL for (uint32_t k = 0; k < PW_DEV_DEPTH; k++) {
-            uint32_t at = i + k * lanes;
+            const uint32_t at = pw_dev_late(i + k * lanes, constant);
             if (at < count)
                 pw_dev_store16(to + 16 * (uint64_t)at, value[k]);
         }
     }
 }
 
-/* `from` is the aligned address below the source, which begins `shift` bytes later. */
-PW_DEV void pw_dev_copy_cut(char *to, const char *from, uint32_t shift, uint32_t count, uint32_t lane, uint32_t lanes) {
+/* The same for a source that is not aligned: `from` is the aligned address below it, and it begins `shift` bytes later.
+ */
+PW_DEV void pw_dev_copy_cut(char *to, const char *from, uint32_t shift, uint32_t count, uint32_t lane, uint32_t lanes,
+                            int constant) {
     for (uint32_t i = lane; i < count; i += PW_DEV_CUT_DEPTH * lanes) {
         uint4 low[PW_DEV_CUT_DEPTH], high[PW_DEV_CUT_DEPTH];
         PW_DEV_UNROLL for (uint32_t k = 0; k < PW_DEV_CUT_DEPTH; k++) {
-            uint32_t at = i + k * lanes;
+            const uint32_t at = pw_dev_late(i + k * lanes, constant);
             const char *address = from + 16 * (uint64_t)(at < count ? at : count - 1);
             low[k] = pw_dev_load16(address);
             high[k] = pw_dev_load16(address + 16);
         }
         PW_DEV_UNROLL for (uint32_t k = 0; k < PW_DEV_CUT_DEPTH; k++) {
-            uint32_t at = i + k * lanes;
+            const uint32_t at = pw_dev_late(i + k * lanes, constant);
             if (at < count)
                 pw_dev_store16(to + 16 * (uint64_t)at, pw_dev_cut(low[k], high[k], shift));
         }
@@ -181,9 +197,9 @@ PW_DEV void pw_dev_copy(void *to_, const void *from_, uint64_t bytes, uint32_t l
         const uint32_t part = count - done < PW_DEV_PART ? (uint32_t)(count - done) : (uint32_t)PW_DEV_PART;
         const uint64_t begin = head + 16 * done;
         if (shift == 0)
-            pw_dev_copy_aligned(to + begin, from + begin, part, lane, lanes);
+            pw_dev_copy_aligned(to + begin, from + begin, part, lane, lanes, 0);
         else
-            pw_dev_copy_cut(to + begin, from + begin - shift, shift, part, lane, lanes);
+            pw_dev_copy_cut(to + begin, from + begin - shift, shift, part, lane, lanes, 0);
     }
     while (at < edges) {
         pw_dev_store_cell(to + place, value, cell);

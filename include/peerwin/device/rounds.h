@@ -28,14 +28,14 @@ PW_DEV int pw_dev_round_barrier(const peerwin_view *view, unsigned series) {
     const uint32_t size = (uint32_t)view->size;
     const uint64_t lines = view->barrier_lines[series];
     const pw_dev_bound bound = pw_dev_bound_of(view);
-    uint64_t *const done = pw_dev_word(view, view->rank, view->barrier_epochs) + series;
+    uint64_t *const done = pw_dev_own_word(view, view->barrier_epochs) + series;
     const uint64_t epoch = pw_dev_load(done) + 1;
     int status = PW_DEV_OK;
     pw_dev_block_sync();
     for (uint32_t peer = lane; peer < size; peer += lanes)
         pw_dev_publish(pw_dev_word(view, (int)peer, lines + (uint64_t)(uint32_t)view->rank * PW_DEV_LINE), epoch);
     for (uint32_t peer = lane; peer < size && status == PW_DEV_OK; peer += lanes)
-        status = pw_dev_await(pw_dev_word(view, view->rank, lines + (uint64_t)peer * PW_DEV_LINE), epoch, &bound);
+        status = pw_dev_await(pw_dev_own_word(view, lines + (uint64_t)peer * PW_DEV_LINE), epoch, &bound);
     status = pw_dev_block_status(status, &bound);
     if (status == PW_DEV_OK) {
         if (lane == 0)
@@ -195,14 +195,14 @@ PW_DEV void pw_dev_reduce_send(const peerwin_view *view, uint64_t slot, const vo
 PW_DEV int pw_dev_round_reduce(const peerwin_view *view, unsigned series, void *values, uint32_t count, int type,
                                int op) {
     const uint32_t lane = pw_dev_block_lane(), lanes = pw_dev_block_lanes();
-    uint64_t *const done = pw_dev_word(view, view->rank, view->reduce_epochs) + series;
+    uint64_t *const done = pw_dev_own_word(view, view->reduce_epochs) + series;
     const uint64_t epoch = pw_dev_load(done) + 1;
     const uint64_t parity = view->reduce_slots[series] + (epoch & 1) * PW_DEV_REDUCE_SLOT;
     const uint64_t mine = parity + (uint64_t)(uint32_t)view->rank * 2 * PW_DEV_REDUCE_SLOT;
     pw_dev_reduction r;
     uint64_t result = 0;
     int status = PW_DEV_OK;
-    r.slots = pw_dev_peer(view, view->rank)->arena + parity;
+    r.slots = view->own.arena + parity;
     r.size = (uint32_t)view->size;
     r.flag = (uint32_t)epoch;
     r.type = type;

@@ -25,6 +25,11 @@
 #define PW_DEV_ALIGNED(p, n) ((void)0)
 #else
 #define PW_DEV static inline
+#if defined(__GNUC__)
+#define PW_DEV_IMPORT __attribute__((visibility("default")))
+#else
+#define PW_DEV_IMPORT
+#endif
 #define PW_DEV_UNROLL
 #ifdef SIMCUDA_SIMKERNEL_H
 #define PW_DEV_ALIGNED(p, n) SIMK_ALIGNED(p, n)
@@ -289,8 +294,9 @@ enum { PW_DEV_OK = 0, PW_DEV_ARG = 1, PW_DEV_UNREACHABLE = 11, PW_DEV_TIMEOUT = 
 
 enum { PW_DEV_LOOK_EVERY = 64 };
 
-PW_DEV uint64_t pw_dev_rest(uint32_t turn) {
+PW_DEV uint64_t pw_dev_rest(void *context, uint32_t turn) {
     uint64_t now;
+    (void)context;
     (void)turn;
     asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
     return now;
@@ -300,7 +306,8 @@ PW_DEV uint64_t pw_dev_rest(uint32_t turn) {
 
 enum { PW_DEV_LOOK_EVERY = 8 };
 
-PW_DEV uint64_t pw_dev_rest(uint32_t turn) {
+PW_DEV uint64_t pw_dev_rest(void *context, uint32_t turn) {
+    (void)context;
     simk_nanosleep(turn < 4096 ? 0 : 50000);
     return simk_globaltimer();
 }
@@ -312,18 +319,17 @@ enum { PW_DEV_LOOK_EVERY = 16 };
 #ifdef __cplusplus
 extern "C" {
 #endif
-/** Gives the processor away for a moment, the more so the higher `turn` is; the nanoseconds of a steady clock. */
-#if defined(__GNUC__)
-__attribute__((visibility("default")))
-#endif
-uint64_t
-peerwin_dev_rest(uint32_t turn);
+/*
+ * Of the library. Gives the processor away for a moment, the more so the higher `turn` is, and looks for dead peers of
+ * the context, if there is one, now and then. Returns the nanoseconds of a steady clock.
+ */
+PW_DEV_IMPORT uint64_t peerwin_inline_rest(void *context, uint32_t turn);
 #ifdef __cplusplus
 }
 #endif
 
-PW_DEV uint64_t pw_dev_rest(uint32_t turn) {
-    return peerwin_dev_rest(turn);
+PW_DEV uint64_t pw_dev_rest(void *context, uint32_t turn) {
+    return peerwin_inline_rest(context, turn);
 }
 
 #endif
@@ -332,6 +338,7 @@ PW_DEV uint64_t pw_dev_rest(uint32_t turn) {
 typedef struct {
     const uint64_t *broken; /* not 0: waits end, with the status in its upper half */
     uint64_t timeout_ns;    /* PW_DEV_FOREVER: none */
+    void *context;          /* host space: whose peers may die */
 } pw_dev_bound;
 
 /* A wait that is going on; begins as {0, 0}. */
@@ -355,7 +362,7 @@ PW_DEV int pw_dev_broken(const pw_dev_bound *bound) {
 PW_DEV int pw_dev_look(const pw_dev_bound *bound, pw_dev_watch *watch) {
     if (++watch->turn % PW_DEV_LOOK_EVERY != 0)
         return PW_DEV_OK;
-    const uint64_t now = pw_dev_rest(watch->turn / PW_DEV_LOOK_EVERY);
+    const uint64_t now = pw_dev_rest(bound->context, watch->turn / PW_DEV_LOOK_EVERY);
     const int broken = pw_dev_broken(bound);
     if (broken != PW_DEV_OK || bound->timeout_ns == PW_DEV_FOREVER)
         return broken;
