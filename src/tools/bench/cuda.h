@@ -24,6 +24,10 @@ struct bench_device {
     char name[PW_DEVICE_NAME + 32];
 };
 
+/** The device's primary context, current from here on; false on every rank, after messages, if one has none. */
+bool bench_cuda_open(bench_device *d);
+void bench_cuda_close(bench_device *d);
+
 /** Ends the job if a driver call failed. */
 void bench_cuda_check(CUresult code, const char *call);
 

@@ -5,6 +5,9 @@
  * CUDA space in builds without the CUDA headers: there is none, and the options say so.
  */
 #include "bench.h"
+#include "peers.h"
+
+#include <stdlib.h>
 
 bench_case_list bench_cuda_cases(void) {
     return (bench_case_list){NULL, 0};
@@ -13,4 +16,13 @@ bench_case_list bench_cuda_cases(void) {
 bool bench_cuda_run(bench *b) {
     (void)b;
     return false;
+}
+
+bool bench_peer_run(bench *b) {
+    (void)b;
+    return false;
+}
+
+int peers_main(int argc, char **argv) {
+    return options_parse(argc, argv, 0).action == OPTIONS_BAD ? 2 : EXIT_SUCCESS;
 }

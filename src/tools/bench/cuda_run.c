@@ -52,8 +52,7 @@ static int node_rank(void) {
     return rank;
 }
 
-/* The device's primary context, current from here on; false on every rank, after messages, if one has none. */
-static bool open_device(bench_device *d) {
+bool bench_cuda_open(bench_device *d) {
     pw_env env;
     int good = pw_env_read(&bench_cuda_site, &env) == PEERWIN_OK;
     pw_gpu_request request = {.choice = PEERWIN_DEVICE_SPREAD, .node_rank = node_rank(), .timeout_ms = 60000};
@@ -77,7 +76,7 @@ static bool open_device(bench_device *d) {
     return true;
 }
 
-static void close_device(bench_device *d) {
+void bench_cuda_close(bench_device *d) {
     if (d->stream != NULL)
         bench_cuda_check(d->driver->cuStreamDestroy(d->stream), "cuStreamDestroy");
     if (d->driver != NULL)
@@ -140,7 +139,7 @@ static void run_kind(bench *b) {
 
 bool bench_cuda_run(bench *b) {
     bench_device device = {0};
-    const bool good = open_device(&device);
+    const bool good = bench_cuda_open(&device);
     b->device = &device;
     if (good && b->rank == 0)
         report_device(b->out, device.name);
@@ -150,7 +149,7 @@ bool bench_cuda_run(bench *b) {
             device.kind = kinds[i].bit;
             run_kind(b);
         }
-    close_device(&device);
+    bench_cuda_close(&device);
     b->device = NULL;
     return good;
 }

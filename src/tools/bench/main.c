@@ -3,10 +3,12 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * peerwin-bench: peerwin against MPI and plain memory copies, in one run. This file is the order of events: options,
- * files, context, cases, results. Exit status: 0, 1 if something failed, 2 if the command line is wrong.
+ * files, context, cases, results; or jobs of both sides beside NVSHMEM (peers.h). Exit status: 0, 1 if something
+ * failed, 2 if the command line is wrong.
  */
 #include "bench.h"
 #include "machine.h"
+#include "peers.h"
 #include "report.h"
 
 #include <stdio.h>
@@ -32,7 +34,7 @@ static void agree_on_options(bench *b, int argc, char **argv) {
     if (b->rank == 0) {
         b->opt = options_parse(argc, argv, b->size);
         fflush(stdout);
-        if (b->opt.action == OPTIONS_RUN) {
+        if (b->opt.action == OPTIONS_RUN && b->opt.peer_run == NULL) {
             b->out = report_open(&b->opt, b->size, b->cpus);
             if (b->out == NULL)
                 b->opt.action = OPTIONS_BAD;
@@ -42,6 +44,8 @@ static void agree_on_options(bench *b, int argc, char **argv) {
     if (b->rank != 0) {
         b->opt.csv = NULL;
         b->opt.json = NULL;
+        b->opt.plot = NULL;
+        b->opt.peer_run = b->opt.peer_run != NULL ? "" : NULL;
     }
 }
 
@@ -83,16 +87,18 @@ static int run(int argc, char **argv) {
 
     MPI_Comm_dup(MPI_COMM_WORLD, &b.comm);
     MPI_Comm_dup(MPI_COMM_WORLD, &b.gate);
-    int good = b.opt.cuda ? bench_cuda_run(&b) : run_on_host(&b);
+    int good = b.opt.peer_run != NULL ? bench_peer_run(&b) : b.opt.cuda ? bench_cuda_run(&b) : run_on_host(&b);
     MPI_Comm_free(&b.gate);
     MPI_Comm_free(&b.comm);
-    if (b.rank == 0 && !report_close(b.out))
+    if (b.out != NULL && !report_close(b.out))
         good = 0;
     MPI_Bcast(&good, 1, MPI_INT, 0, MPI_COMM_WORLD);
     return good ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
 int main(int argc, char **argv) {
+    if (options_ask_for_peers(argc, argv))
+        return peers_main(argc, argv);
     MPI_Init(&argc, &argv);
     const int status = run(argc, argv);
     MPI_Finalize();

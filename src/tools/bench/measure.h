@@ -39,12 +39,13 @@ typedef struct {
     const char *name;
     const char *memory; /* the kind of memory: bench.kind */
     size_t bytes;
+    int ranks; /* 0: those of the run */
     measure_kind kind;
     int repeats;
     int num_ways;
     const char *ways[MEASURE_MAX_WAYS];
-    long batch[MEASURE_MAX_WAYS]; /* iterations in a batch */
-    stats value[MEASURE_MAX_WAYS];
+    long batch[MEASURE_MAX_WAYS];  /* iterations in a batch */
+    stats value[MEASURE_MAX_WAYS]; /* with NaN in them for a way that has no figure */
     stats ratio[MEASURE_MAX_WAYS]; /* this way / MEASURE_BASE, within each repetition; if there is more than one way */
 } measure_result;
 

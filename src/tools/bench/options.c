@@ -6,6 +6,9 @@
  */
 #include "bench.h"
 
+#include "peer_plan.h"
+#include "plot.h"
+
 #include <errno.h>
 #include <getopt.h>
 #include <stdarg.h>
@@ -14,6 +17,7 @@
 #include <string.h>
 
 enum { MIN_REPEATS = 9, MAX_REPEATS = 999, DEFAULT_REPEATS = 11, MAX_LARGEST = 4096, DEFAULT_LARGEST = 256 };
+enum { MAX_ROUNDS = 99, DEFAULT_ROUNDS = 5, DEFAULT_SECONDS = 200, MAX_SECONDS = 86400, MAX_RANKS = 1024 };
 
 static const char help_text[] =
     "Usage: mpirun -n RANKS peerwin-bench [options]\n"
@@ -27,8 +31,25 @@ static const char help_text[] =
     "  --largest MIB          with --space cuda: the largest size, 1 to 4096 (default 256, with --quick 1)\n"
     "  --csv FILE             write the figures as CSV too; with - to stdout, instead of the table\n"
     "  --json FILE            the same as JSON\n"
+    "  --plot FILE            charts of the figures, .svg or .png, drawn by gnuplot\n"
     "  --list                 list the cases and exit\n"
     "  --help                 show this text and exit\n"
+    "\n"
+    "Beside NVSHMEM, on GPUs: peerwin-bench --peers [options], without mpirun, since it starts jobs of its own. It "
+    "builds\n"
+    "an NVSHMEM program where NVSHMEM is installed, and runs both in turns; else peerwin's side alone. Where ranks "
+    "share\n"
+    "a GPU, MPS has to run.\n"
+    "\n"
+    "  --peers                do that; --only, --quick, --csv, --json, --plot as above, --repeats is rounds (5)\n"
+    "  --ranks N[,N...]       numbers of ranks (default 2,4,8); all rows are measured on 2, some on any number\n"
+    "  --limits               end with status 1 unless every promise of speed is kept; they are listed in any case\n"
+    "  --seconds N            begin no round that might end later than that (default 200)\n"
+    "  --logs DIR             where programs, their output and their figures go (default peerwin-bench-logs)\n"
+    "  --mpirun COMMAND       how jobs are started, in one word (default: the mpirun that this was built with)\n"
+    "  --nvshmem PROGRAM      use this program, built earlier, as NVSHMEM's side\n"
+    "  --one-side FILE        what --peers starts: peerwin's side once, as a job of MPI, with its figures to that "
+    "file\n"
     "\n"
     "Each row is measured in turns (peerwin, MPI, then MPI, peerwin, ...). Figures are medians over the repetitions\n"
     "with (min..max); the ratio is the median of peerwin / MPI within each repetition. In CUDA space MPI's place is\n"
@@ -54,6 +75,13 @@ static options list_cases(bool cuda) {
     const bench_case_list cases = bench_cases(cuda);
     for (int i = 0; i < cases.count; i++)
         printf("%-10s %s\n", cases.list[i].name, cases.list[i].summary);
+    return done();
+}
+
+static options list_rows(void) {
+    for (int i = 0; i < PLAN_ROWS; i++)
+        if (i == 0 || strcmp(plan_rows[i].name, plan_rows[i - 1].name) != 0)
+            printf("%s\n", plan_rows[i].name);
     return done();
 }
 
@@ -87,16 +115,57 @@ static bool parse_cases(const char *text, int ranks, options *opt) {
     }
 }
 
-static bool parse_repeats(const char *text, options *opt) {
+/* A whole number from `least` to `most`, or a message about `option`. */
+static bool parse_number(const char *option, const char *text, long least, long most, long *number_out, options *opt) {
     char *end = NULL;
     errno = 0;
     const long number = strtol(text, &end, 10);
-    if (errno != 0 || end == text || *end != '\0' || number < MIN_REPEATS || number > MAX_REPEATS) {
-        *opt = bad("--repeats takes a number from %d to %d, not '%s'", MIN_REPEATS, MAX_REPEATS, text);
+    if (errno != 0 || end == text || *end != '\0' || number < least || number > most) {
+        *opt = bad("%s takes a number from %ld to %ld, not '%s'", option, least, most, text);
         return false;
     }
-    opt->repeats = (int)number;
+    *number_out = number;
     return true;
+}
+
+/* With --peers, what is selected is what a row does: put-1 brings put-16. */
+static bool parse_works(const char *text, options *opt) {
+    opt->works = 0;
+    for (const char *name = text;; name++) {
+        const size_t length = strcspn(name, ",");
+        unsigned works = 0;
+        for (int i = 0; i < PLAN_ROWS; i++)
+            if (strlen(plan_rows[i].name) == length && strncmp(plan_rows[i].name, name, length) == 0)
+                works |= 1u << plan_rows[i].work;
+        if (works == 0) {
+            *opt = bad("there is no row '%.*s' beside NVSHMEM; peerwin-bench --peers --list names them", (int)length,
+                       name);
+            return false;
+        }
+        opt->works |= works;
+        name += length;
+        if (*name == '\0')
+            return true;
+    }
+}
+
+static bool parse_ranks(const char *text, options *opt) {
+    int count = 0;
+    for (const char *at = text;; at++) {
+        char *end = NULL;
+        const long ranks = strtol(at, &end, 10);
+        if (end == at || (*end != '\0' && *end != ',') || ranks < 2 || ranks > MAX_RANKS ||
+            count == OPTIONS_MAX_RANKS - 1) {
+            *opt = bad("--ranks takes up to %d numbers from 2 to %d, with commas, not '%s'", OPTIONS_MAX_RANKS - 1,
+                       MAX_RANKS, text);
+            return false;
+        }
+        opt->ranks[count++] = (int)ranks;
+        opt->ranks[count] = 0;
+        at = end;
+        if (*at == '\0')
+            return true;
+    }
 }
 
 static bool parse_kinds(const char *text, options *opt) {
@@ -125,18 +194,6 @@ static bool parse_kinds(const char *text, options *opt) {
     }
 }
 
-static bool parse_largest(const char *text, options *opt) {
-    char *end = NULL;
-    errno = 0;
-    const long number = strtol(text, &end, 10);
-    if (errno != 0 || end == text || *end != '\0' || number < 1 || number > MAX_LARGEST) {
-        *opt = bad("--largest takes a number of MiB from 1 to %d, not '%s'", MAX_LARGEST, text);
-        return false;
-    }
-    opt->largest = (size_t)number << 20;
-    return true;
-}
-
 static bool parse_space(const char *text, options *opt) {
     opt->cuda = strcmp(text, "cuda") == 0;
     if (!opt->cuda && strcmp(text, "host") != 0)
@@ -146,20 +203,62 @@ static bool parse_space(const char *text, options *opt) {
     return opt->action == OPTIONS_RUN;
 }
 
-/* Fills in what depends on several options, and refuses what does not fit together. */
-static options complete(options opt, const char *only, int ranks) {
-    if (!opt.cuda && (opt.kinds != 0 || opt.largest != 0))
-        return bad("--kinds and --largest go with --space cuda");
-    if (only != NULL && !parse_cases(only, ranks, &opt))
+/* The cases of a run that is a job of MPI. */
+static bool choose_cases(options *opt, int ranks) {
+    const bench_case_list cases = bench_cases(opt->cuda);
+    if (opt->only != NULL)
+        return parse_cases(opt->only, ranks, opt);
+    for (int i = 0; i < cases.count; i++)
+        if (ranks >= cases.list[i].min_ranks)
+            opt->cases |= 1u << i;
+    return true;
+}
+
+/* What --peers and the jobs that it starts have in common. */
+static options complete_peers(options opt, int ranks) {
+    if (opt.peers && ranks > 0)
+        return bad("--peers starts jobs of its own: give it in full, and without mpirun");
+    if (bench_cases(true).count == 0)
+        return bad("--peers: this build is without CUDA");
+    if (opt.kinds != 0 || opt.largest != 0 || opt.peers == (opt.peer_run != NULL))
+        return bad("--kinds, --largest and --one-side do not go with --peers");
+    if (opt.only != NULL && !parse_works(opt.only, &opt))
         return opt;
+    if (opt.only == NULL)
+        opt.works = ~0u;
+    if (opt.repeats > MAX_ROUNDS)
+        return bad("--repeats is at most %d with --peers", MAX_ROUNDS);
+    if (opt.repeats == 0)
+        opt.repeats = DEFAULT_ROUNDS;
+    if (opt.seconds == 0)
+        opt.seconds = DEFAULT_SECONDS;
+    if (opt.ranks[0] == 0)
+        memcpy(opt.ranks, (const int[]){2, 4, 8, 0}, 4 * sizeof(int));
+    if (opt.logs == NULL)
+        opt.logs = "peerwin-bench-logs";
+    opt.cuda = true;
+    return opt;
+}
+
+/* Fills in what depends on several options, and refuses what does not fit together. */
+static options complete(options opt, int ranks) {
     if (opt.csv != NULL && opt.json != NULL && strcmp(opt.csv, "-") == 0 && strcmp(opt.json, "-") == 0)
         return bad("only one of --csv and --json can have stdout");
+    if (opt.plot != NULL && !plot_name_is_good(opt.plot))
+        return bad("--plot takes a file that ends in .svg or .png, not '%s'", opt.plot);
+    if (opt.peers || opt.peer_run != NULL)
+        return complete_peers(opt, ranks);
+    if (opt.limits || opt.seconds != 0 || opt.logs != NULL || opt.mpirun != NULL || opt.program != NULL ||
+        opt.ranks[0] != 0)
+        return bad("--limits, --seconds, --logs, --mpirun, --nvshmem and --ranks go with --peers");
+    if (!opt.cuda && (opt.kinds != 0 || opt.largest != 0))
+        return bad("--kinds and --largest go with --space cuda");
+    if (!choose_cases(&opt, ranks))
+        return opt;
     if (opt.repeats == 0)
         opt.repeats = opt.quick ? MIN_REPEATS : DEFAULT_REPEATS;
-    if (opt.cases == 0)
-        for (int i = 0; i < bench_cases(opt.cuda).count; i++)
-            if (ranks >= bench_cases(opt.cuda).list[i].min_ranks)
-                opt.cases |= 1u << i;
+    if (opt.repeats < MIN_REPEATS)
+        return bad("--repeats takes a number from %d to %d, not '%d'", MIN_REPEATS, MAX_REPEATS, opt.repeats);
     if (opt.kinds == 0)
         opt.kinds = ~0u;
     if (opt.largest == 0)
@@ -168,7 +267,27 @@ static options complete(options opt, const char *only, int ranks) {
     return opt;
 }
 
-enum { OPT_ONLY = 1, OPT_QUICK, OPT_REPEATS, OPT_SPACE, OPT_KINDS, OPT_LARGEST, OPT_CSV, OPT_JSON, OPT_LIST, OPT_HELP };
+enum {
+    OPT_ONLY = 1,
+    OPT_QUICK,
+    OPT_REPEATS,
+    OPT_SPACE,
+    OPT_KINDS,
+    OPT_LARGEST,
+    OPT_CSV,
+    OPT_JSON,
+    OPT_PLOT,
+    OPT_LIST,
+    OPT_HELP,
+    OPT_PEERS,
+    OPT_RANKS,
+    OPT_LIMITS,
+    OPT_SECONDS,
+    OPT_LOGS,
+    OPT_MPIRUN,
+    OPT_NVSHMEM,
+    OPT_ONE_SIDE
+};
 
 static const struct option known[] = {
     {"only", required_argument, NULL, OPT_ONLY},
@@ -179,61 +298,128 @@ static const struct option known[] = {
     {"largest", required_argument, NULL, OPT_LARGEST},
     {"csv", required_argument, NULL, OPT_CSV},
     {"json", required_argument, NULL, OPT_JSON},
+    {"plot", required_argument, NULL, OPT_PLOT},
     {"list", no_argument, NULL, OPT_LIST},
     {"help", no_argument, NULL, OPT_HELP},
+    {"peers", no_argument, NULL, OPT_PEERS},
+    {"ranks", required_argument, NULL, OPT_RANKS},
+    {"limits", no_argument, NULL, OPT_LIMITS},
+    {"seconds", required_argument, NULL, OPT_SECONDS},
+    {"logs", required_argument, NULL, OPT_LOGS},
+    {"mpirun", required_argument, NULL, OPT_MPIRUN},
+    {"nvshmem", required_argument, NULL, OPT_NVSHMEM},
+    {"one-side", required_argument, NULL, OPT_ONE_SIDE},
     {NULL, 0, NULL, 0},
 };
 
+bool options_ask_for_peers(int argc, char **argv) {
+    for (int i = 1; i < argc; i++)
+        if (strcmp(argv[i], "--peers") == 0)
+            return true;
+    return false;
+}
+
+/* Options with a number; false after a message. */
+static bool take_number(int option, const char *text, options *opt) {
+    long number = 0;
+    switch (option) {
+    case OPT_REPEATS:
+        if (!parse_number("--repeats", text, 1, MAX_REPEATS, &number, opt))
+            return false;
+        opt->repeats = (int)number;
+        return true;
+    case OPT_SECONDS:
+        if (!parse_number("--seconds", text, 1, MAX_SECONDS, &number, opt))
+            return false;
+        opt->seconds = (int)number;
+        return true;
+    default:
+        if (!parse_number("--largest", text, 1, MAX_LARGEST, &number, opt))
+            return false;
+        opt->largest = (size_t)number << 20;
+        return true;
+    }
+}
+
+/* Options whose value is kept as it is. */
+static const char **text_of(int option, options *opt) {
+    switch (option) {
+    case OPT_ONLY:
+        return &opt->only;
+    case OPT_CSV:
+        return &opt->csv;
+    case OPT_JSON:
+        return &opt->json;
+    case OPT_PLOT:
+        return &opt->plot;
+    case OPT_LOGS:
+        return &opt->logs;
+    case OPT_MPIRUN:
+        return &opt->mpirun;
+    case OPT_NVSHMEM:
+        return &opt->program;
+    case OPT_ONE_SIDE:
+        return &opt->peer_run;
+    default:
+        return NULL;
+    }
+}
+
+/* One option; false if the parsing ends here, with what opt->action says. */
+static bool take(int option, const char *value, options *opt) {
+    if (text_of(option, opt) != NULL) {
+        *text_of(option, opt) = value;
+        return true;
+    }
+    switch (option) {
+    case OPT_QUICK:
+        opt->quick = true;
+        return true;
+    case OPT_PEERS:
+        opt->peers = true;
+        return true;
+    case OPT_LIMITS:
+        opt->limits = true;
+        return true;
+    case OPT_SPACE:
+        return parse_space(value, opt);
+    case OPT_KINDS:
+        return parse_kinds(value, opt);
+    case OPT_RANKS:
+        return parse_ranks(value, opt);
+    case OPT_HELP:
+        fputs(help_text, stdout);
+        *opt = done();
+        return false;
+    default:
+        return take_number(option, value, opt);
+    }
+}
+
 options options_parse(int argc, char **argv, int ranks) {
     options opt = {.action = OPTIONS_RUN};
-    const char *only = NULL;
     bool list = false;
     opterr = 0;
     for (;;) {
         const int at = optind;
-        switch (getopt_long(argc, argv, ":", known, NULL)) {
-        case OPT_ONLY:
-            only = optarg;
-            break;
-        case OPT_QUICK:
-            opt.quick = true;
-            break;
-        case OPT_REPEATS:
-            if (!parse_repeats(optarg, &opt))
-                return opt;
-            break;
-        case OPT_SPACE:
-            if (!parse_space(optarg, &opt))
-                return opt;
-            break;
-        case OPT_KINDS:
-            if (!parse_kinds(optarg, &opt))
-                return opt;
-            break;
-        case OPT_LARGEST:
-            if (!parse_largest(optarg, &opt))
-                return opt;
-            break;
-        case OPT_CSV:
-            opt.csv = optarg;
-            break;
-        case OPT_JSON:
-            opt.json = optarg;
-            break;
+        const int option = getopt_long(argc, argv, ":", known, NULL);
+        switch (option) {
         case OPT_LIST:
             list = true;
             break;
-        case OPT_HELP:
-            fputs(help_text, stdout);
-            return done();
         case ':':
             return bad("%s needs a value", argv[at]);
+        case '?':
+            return bad("unknown option '%s'", argv[at]);
         case -1:
             if (optind < argc)
                 return bad("unexpected argument '%s'", argv[optind]);
-            return list ? list_cases(opt.cuda) : complete(opt, only, ranks);
+            if (list)
+                return opt.peers ? list_rows() : list_cases(opt.cuda);
+            return complete(opt, ranks);
         default:
-            return bad("unknown option '%s'", argv[at]);
+            if (!take(option, optarg, &opt))
+                return opt;
         }
     }
 }

@@ -8,8 +8,11 @@
 #include "report.h"
 
 #include "machine.h"
+#include "plot.h"
+#include "text.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,15 +24,31 @@ struct report {
     int cpus;
     int repeats;
     bool cuda;
+    bool peers;
     char device[128]; /* "" in host space */
     bool table;
     FILE *csv;  /* NULL = none; may be stdout */
     FILE *json; /* the same */
+    plot *plot; /* NULL = none */
     int rows;   /* so far */
+    int limits; /* so far, after which there are no more rows */
     bool terminal;
     double started;
     double last_progress;
 };
+
+/* What peerwin is compared with, and what else there is in a row. */
+static const char *base_of(const report *r) {
+    return r->peers ? "NVSHMEM" : r->cuda ? "cuMemcpyAsync" : "MPI";
+}
+
+static const char *floor_of(const report *r) {
+    return r->cuda ? "kernel" : "memcpy";
+}
+
+static int ranks_of(const report *r, const measure_result *result) {
+    return result->ranks > 0 ? result->ranks : r->ranks;
+}
 
 static const char *unit_of(measure_kind kind) {
     return kind == MEASURE_BANDWIDTH ? "MB/s" : "us";
@@ -45,47 +64,59 @@ static void format_value(char *to, size_t size, double value) {
 
 static void format_stats(char *to, size_t size, const stats *s) {
     char median[24], min[24], max[24];
+    if (!isfinite(s->median)) {
+        snprintf(to, size, "-");
+        return;
+    }
     format_value(median, sizeof median, s->median);
     format_value(min, sizeof min, s->min);
     format_value(max, sizeof max, s->max);
     snprintf(to, size, "%s (%s..%s)", median, min, max);
 }
 
-static void format_bytes(char *to, size_t size, size_t bytes) {
-    if (bytes >= 1u << 20 && bytes % (1u << 20) == 0)
-        snprintf(to, size, "%zu MiB", bytes >> 20);
-    else if (bytes >= 1u << 10 && bytes % (1u << 10) == 0)
-        snprintf(to, size, "%zu KiB", bytes >> 10);
+static void print_machine(const report *r) {
+    printf("peerwin-bench %d.%d.%d, ", PEERWIN_VERSION_MAJOR, PEERWIN_VERSION_MINOR, PEERWIN_VERSION_PATCH);
+    if (r->peers)
+        printf("beside NVSHMEM, %s\n", r->host.date);
     else
-        snprintf(to, size, "%zu B", bytes);
+        printf("%s space, %d rank%s on %d CPU%s, %s\n", r->cuda ? "CUDA" : "host", r->ranks, r->ranks == 1 ? "" : "s",
+               r->cpus, r->cpus == 1 ? "" : "s", r->host.date);
+    printf("%s; %s; %s\n", r->host.cpu, r->host.mpi, r->host.kernel);
 }
 
 static void print_head(const report *r) {
-    printf("peerwin-bench %d.%d.%d, %s space, %d rank%s on %d CPU%s, %s\n", PEERWIN_VERSION_MAJOR,
-           PEERWIN_VERSION_MINOR, PEERWIN_VERSION_PATCH, r->cuda ? "CUDA" : "host", r->ranks, r->ranks == 1 ? "" : "s",
-           r->cpus, r->cpus == 1 ? "" : "s", r->host.date);
-    printf("%s; %s; %s\n", r->host.cpu, r->host.mpi, r->host.kernel);
-    printf("%d interleaved repetitions: median (min..max); ratio = peerwin / %s in each repetition\n\n", r->repeats,
-           r->cuda ? "cuMemcpyAsync" : "MPI");
-    if (r->cuda)
-        printf("%-7s", "kind");
-    printf("%-10s %8s  %-4s  %-26s %-26s %-26s %s\n", "case", "bytes", "unit", "peerwin",
-           r->cuda ? "cuMemcpyAsync" : "MPI", r->cuda ? "kernel" : "memcpy", "ratio");
+    print_machine(r);
+    if (r->peers)
+        printf("up to %d alternating runs: median (min..max) of their medians; ratio = peerwin / NVSHMEM in each "
+               "round\n\n",
+               r->repeats);
+    else
+        printf("%d interleaved repetitions: median (min..max); ratio = peerwin / %s in each repetition\n\n", r->repeats,
+               base_of(r));
+    if (r->peers)
+        printf("%-5s %-21s %8s  %-4s  %-30s %-30s %s\n", "ranks", "case", "bytes", "unit", "peerwin", base_of(r),
+               "ratio");
+    else
+        printf("%-*s%-10s %8s  %-4s  %-26s %-26s %-26s %s\n", r->cuda ? 7 : 0, r->cuda ? "kind" : "", "case", "bytes",
+               "unit", "peerwin", base_of(r), floor_of(r), "ratio");
     fflush(stdout);
 }
 
 static void print_row(const report *r, const measure_result *result) {
+    const int ways = r->peers ? 2 : MEASURE_MAX_WAYS, width = r->peers ? 30 : 26;
     char bytes[32], cell[80];
-    format_bytes(bytes, sizeof bytes, result->bytes);
-    if (r->cuda)
-        printf("%-7s", result->memory);
-    printf("%-10s %8s  %-4s ", result->name, bytes, unit_of(result->kind));
-    for (int way = 0; way < MEASURE_MAX_WAYS; way++) {
+    text_bytes(bytes, sizeof bytes, result->bytes);
+    if (r->peers)
+        printf("%-5d %-21s", ranks_of(r, result), result->name);
+    else
+        printf("%-*s%-10s", r->cuda ? 7 : 0, r->cuda ? result->memory : "", result->name);
+    printf(" %8s  %-4s ", bytes, unit_of(result->kind));
+    for (int way = 0; way < ways; way++) {
         if (way < result->num_ways)
             format_stats(cell, sizeof cell, &result->value[way]);
         else
             snprintf(cell, sizeof cell, "-");
-        printf(" %-26s", cell);
+        printf(" %-*s", width, cell);
     }
     if (result->num_ways > 1)
         format_stats(cell, sizeof cell, &result->ratio[MEASURE_PEERWIN]);
@@ -118,10 +149,12 @@ static void write_csv_row(const report *r, const measure_result *result) {
     for (int way = 0; way < result->num_ways; way++) {
         const stats *v = &result->value[way];
         const stats *q = &result->ratio[way];
-        fprintf(r->csv, "%s,%zu,%d,%s,%s,%d,%ld", result->name, result->bytes, r->ranks, result->ways[way],
+        if (!isfinite(v->median))
+            continue;
+        fprintf(r->csv, "%s,%zu,%d,%s,%s,%d,%ld", result->name, result->bytes, ranks_of(r, result), result->ways[way],
                 unit_of(result->kind), result->repeats, result->batch[way]);
         fprintf(r->csv, ",%.9g,%.9g,%.9g,%.9g,%.9g", v->median, v->min, v->q1, v->q3, v->max);
-        if (result->num_ways > 1)
+        if (result->num_ways > 1 && isfinite(q->median))
             fprintf(r->csv, ",%.6g,%.6g,%.6g,%.6g,%.6g", q->median, q->min, q->q1, q->q3, q->max);
         else
             fputs(",,,,,", r->csv);
@@ -161,14 +194,18 @@ static void write_json_stats(FILE *file, const char *name, const stats *s) {
 }
 
 static void write_json_row(const report *r, const measure_result *result) {
-    fprintf(r->json, "%s\n    {\"case\": \"%s\", \"kind\": \"%s\", \"bytes\": %zu, \"unit\": \"%s\", ",
-            r->rows == 0 ? "" : ",", result->name, result->memory, result->bytes, unit_of(result->kind));
+    int written = 0;
+    fprintf(r->json, "%s\n    {\"case\": \"%s\", \"kind\": \"%s\", \"bytes\": %zu, \"ranks\": %d, \"unit\": \"%s\", ",
+            r->rows == 0 ? "" : ",", result->name, result->memory, result->bytes, ranks_of(r, result),
+            unit_of(result->kind));
     fputs("\"implementations\": [", r->json);
     for (int way = 0; way < result->num_ways; way++) {
-        fprintf(r->json, "%s\n      {\"name\": \"%s\", \"batch\": %ld", way == 0 ? "" : ",", result->ways[way],
+        if (!isfinite(result->value[way].median))
+            continue;
+        fprintf(r->json, "%s\n      {\"name\": \"%s\", \"batch\": %ld", written++ == 0 ? "" : ",", result->ways[way],
                 result->batch[way]);
         write_json_stats(r->json, "value", &result->value[way]);
-        if (result->num_ways > 1)
+        if (result->num_ways > 1 && isfinite(result->ratio[way].median))
             write_json_stats(r->json, "ratio", &result->ratio[way]);
         fputc('}', r->json);
     }
@@ -207,11 +244,14 @@ report *report_open(const options *opt, int ranks, int cpus) {
         goto free_report;
     if (!open_output(opt->json, &r->json))
         goto close_csv;
+    if (opt->plot != NULL && (r->plot = plot_open(opt->plot)) == NULL)
+        goto close_json;
     r->host = machine_describe();
     r->ranks = ranks;
     r->cpus = cpus;
     r->repeats = opt->repeats;
     r->cuda = opt->cuda;
+    r->peers = opt->peers;
     r->table = r->csv != stdout && r->json != stdout;
     r->terminal = isatty(STDERR_FILENO) == 1;
     r->started = bench_seconds();
@@ -224,6 +264,8 @@ report *report_open(const options *opt, int ranks, int cpus) {
         write_json_head(r);
     return r;
 
+close_json:
+    close_output(r->json);
 close_csv:
     close_output(r->csv);
 free_report:
@@ -242,7 +284,7 @@ void report_progress(report *r, const char *name, size_t bytes) {
     if (!r->terminal && now - r->last_progress < quiet_seconds)
         return;
     char size[32];
-    format_bytes(size, sizeof size, bytes);
+    text_bytes(size, sizeof size, bytes);
     clear_progress(r);
     fprintf(stderr, "peerwin-bench: %.0f s, %d rows done, now %s %s%s", now - r->started, r->rows, name, size,
             r->terminal ? "" : "\n");
@@ -258,7 +300,38 @@ void report_add(report *r, const measure_result *result) {
         write_csv_row(r, result);
     if (r->json != NULL)
         write_json_row(r, result);
+    if (r->plot != NULL)
+        plot_add(r->plot, result, ranks_of(r, result));
     r->rows++;
+}
+
+void report_limit(report *r, const char *what, const char *limit, double measured, const char *outcome) {
+    char value[24] = "-";
+    clear_progress(r);
+    if (isfinite(measured))
+        format_value(value, sizeof value, measured);
+    if (r->table && r->limits == 0)
+        printf("\n%-9s %-36s %-26s %s\n", "limit", "of", "is", "measured");
+    if (r->table)
+        printf("%-9s %-36s %-26s %s\n", outcome, what, limit, value);
+    if (r->json != NULL) {
+        fprintf(r->json, "%s\n    {\"of\": \"%s\", \"limit\": \"%s\", \"measured\": ",
+                r->limits == 0 ? "\n  ],\n  \"limits\": [" : ",", what, limit);
+        if (isfinite(measured))
+            fprintf(r->json, "%.6g", measured);
+        else
+            fputs("null", r->json);
+        fprintf(r->json, ", \"outcome\": \"%s\"}", outcome);
+    }
+    r->limits++;
+}
+
+void report_note(report *r, const char *name, const char *text) {
+    clear_progress(r);
+    if (r->table)
+        printf("%s: %s\n", name, text);
+    else
+        fprintf(stderr, "peerwin-bench: %s: %s\n", name, text);
 }
 
 void report_device(report *r, const char *device) {
@@ -287,12 +360,13 @@ bool report_close(report *r) {
         write_quoted(r->json, r->device, "\\\"");
         fputs("\n}\n", r->json);
     }
+    const bool plotted = r->plot == NULL || plot_close(r->plot, r->device);
     const bool csv_written = close_output(r->csv);
     const bool json_written = close_output(r->json);
     const bool table_written = close_output(r->table ? stdout : NULL);
     free(r);
     if (csv_written && json_written && table_written)
-        return true;
+        return plotted;
     fputs("peerwin-bench: the results could not be written completely\n", stderr);
     return false;
 }

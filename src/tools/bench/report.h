@@ -25,6 +25,13 @@ void report_device(report *r, const char *device);
 /** Says why a kind of memory has no rows. */
 void report_missing(report *r, const char *kind, const char *reason);
 
+/** One promise held against what was measured: `outcome` is "kept", "BROKEN" or "no figure" (then `measured` is NaN).
+ */
+void report_limit(report *r, const char *what, const char *limit, double measured, const char *outcome);
+
+/** A line of text in the table, or on stderr where there is none. */
+void report_note(report *r, const char *name, const char *text);
+
 /** Finishes and closes everything, and frees `r`. False, with a message printed, if something was not written. */
 bool report_close(report *r);
 

@@ -1,0 +1,139 @@
+/*
+ * Copyright (c) 2026, the peerwin contributors.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What is measured on both sides of --peers: one list of rows, read by our side and by the NVSHMEM program, so that
+ * sizes, blocks, lanes and repetitions cannot differ. Compiles as C11 and as C++17, and includes nothing.
+ *
+ * A side measures each row PLAN_BATCHES times and hands in the median, in microseconds an operation, or MB/s where the
+ * row is one of bandwidth; the longest of all ranks counts. Loops inside kernels are timed by the device's own clock,
+ * after PLAN_WARM rounds; everything else by events in the stream.
+ */
+#ifndef PEERWIN_BENCH_PEER_PLAN_H
+#define PEERWIN_BENCH_PEER_PLAN_H
+
+enum {
+    PLAN_BATCHES = 5,
+    PLAN_WARM = 50,
+    PLAN_DEVICE_BLOCKS = 128,     /* "the whole device": more than its half has multiprocessors */
+    PLAN_LARGEST = 256 << 20,     /* bytes of the window, without the room for shifted transfers */
+    PLAN_ROOM = 4096,             /* bytes of that room */
+    PLAN_FIRST_PUT = 1 << 20,     /* of PLAN_START */
+    PLAN_QUICK_LARGEST = 1 << 20, /* a quick run leaves larger rows out */
+    PLAN_QUICK_ITERATIONS = 4
+};
+
+/* What a row does. Between ranks 0 and 1 unless it says "all"; rank 0 is the origin. */
+typedef enum {
+    PLAN_PUT,           /* in a kernel: each block puts its part, `iterations` times */
+    PLAN_GET,           /* the same with get */
+    PLAN_PUT_SIGNAL,    /* in a kernel, one block: put with signal there and back; half a round */
+    PLAN_MESSAGE,       /* in a kernel, one warp: the fastest way for a few bytes there and back; half a round */
+    PLAN_FETCH_ADD,     /* in a kernel, one lane: each adds what depends on the one before */
+    PLAN_BARRIER,       /* in a kernel, all, one block each */
+    PLAN_REDUCE,        /* in a kernel, all: a sum of doubles */
+    PLAN_STREAM_PUT,    /* in a stream, several one after the other */
+    PLAN_STREAM_SIGNAL, /* in streams: put with signal, and wait, there and back; half a round */
+    PLAN_STREAM_BARRIER,
+    PLAN_STREAM_REDUCE,
+    PLAN_GRAPH_REDUCE, /* several in a graph */
+    PLAN_COPY,         /* the driver's copy into the window: a measure for PLAN_PUT, no row of NVSHMEM's */
+    PLAN_START,        /* init, the first window, its first put and a barrier; with the CUDA context there already */
+    PLAN_FINISH        /* the end of the window and of everything */
+} plan_work;
+
+typedef struct {
+    const char *name;
+    plan_work work;
+    int ranks;  /* 0 = any number */
+    int blocks; /* 0 = not in a kernel of ours */
+    int lanes;
+    unsigned long bytes;
+    int from_shift, to_shift; /* bytes by which source and target are off the alignment */
+    int iterations;           /* in a batch, after the warm-up */
+    int bandwidth;            /* 1: MB/s, 0: microseconds */
+} plan_row;
+
+#define PLAN_KIB(n) ((unsigned long)(n) << 10)
+#define PLAN_MIB(n) ((unsigned long)(n) << 20)
+
+/* In the order in which they run. One block has 512 lanes; "wide" is 1024. */
+static const plan_row plan_rows[] = {
+    {"start", PLAN_START, 0, 0, 0, PLAN_LARGEST, 0, 0, 1, 0},
+
+    {"copy", PLAN_COPY, 2, 0, 0, PLAN_MIB(16), 0, 0, 40, 1},
+    {"copy", PLAN_COPY, 2, 0, 0, PLAN_MIB(256), 0, 0, 8, 1},
+    {"put-1", PLAN_PUT, 2, 1, 512, PLAN_KIB(64), 0, 0, 400, 1},
+    {"put-1", PLAN_PUT, 2, 1, 512, PLAN_MIB(1), 0, 0, 40, 1},
+    {"put-1", PLAN_PUT, 2, 1, 512, PLAN_MIB(16), 0, 0, 4, 1},
+    {"put-16", PLAN_PUT, 2, 16, 512, PLAN_MIB(1), 0, 0, 400, 1},
+    {"put-16", PLAN_PUT, 2, 16, 512, PLAN_MIB(16), 0, 0, 40, 1},
+    {"put-16", PLAN_PUT, 2, 16, 512, PLAN_MIB(256), 0, 0, 4, 1},
+    {"put-all", PLAN_PUT, 2, PLAN_DEVICE_BLOCKS, 512, PLAN_MIB(16), 0, 0, 100, 1},
+    {"put-all", PLAN_PUT, 2, PLAN_DEVICE_BLOCKS, 512, PLAN_MIB(256), 0, 0, 8, 1},
+    {"put-1-wide", PLAN_PUT, 2, 1, 1024, PLAN_MIB(16), 0, 0, 4, 1},
+    {"put-16-wide", PLAN_PUT, 2, 16, 1024, PLAN_MIB(256), 0, 0, 4, 1},
+    {"put-all-wide", PLAN_PUT, 2, PLAN_DEVICE_BLOCKS, 1024, PLAN_MIB(256), 0, 0, 8, 1},
+    {"put-from-odd", PLAN_PUT, 2, 16, 512, PLAN_MIB(16), 1, 0, 4, 1},
+    {"put-to-odd", PLAN_PUT, 2, 16, 512, PLAN_MIB(16), 0, 1, 4, 1},
+    {"get-1", PLAN_GET, 2, 1, 512, PLAN_KIB(64), 0, 0, 400, 1},
+    {"get-1", PLAN_GET, 2, 1, 512, PLAN_MIB(1), 0, 0, 40, 1},
+    {"get-1", PLAN_GET, 2, 1, 512, PLAN_MIB(16), 0, 0, 4, 1},
+    {"get-16", PLAN_GET, 2, 16, 512, PLAN_MIB(16), 0, 0, 40, 1},
+    {"get-16", PLAN_GET, 2, 16, 512, PLAN_MIB(256), 0, 0, 4, 1},
+    {"get-all", PLAN_GET, 2, PLAN_DEVICE_BLOCKS, 512, PLAN_MIB(16), 0, 0, 100, 1},
+    {"get-all", PLAN_GET, 2, PLAN_DEVICE_BLOCKS, 512, PLAN_MIB(256), 0, 0, 8, 1},
+
+    {"put-signal", PLAN_PUT_SIGNAL, 2, 1, 256, 8, 0, 0, 1000, 0},
+    {"put-signal", PLAN_PUT_SIGNAL, 2, 1, 256, PLAN_KIB(1), 0, 0, 1000, 0},
+    {"put-signal", PLAN_PUT_SIGNAL, 2, 1, 256, PLAN_KIB(8), 0, 0, 1000, 0},
+    {"put-signal", PLAN_PUT_SIGNAL, 2, 1, 256, PLAN_KIB(64), 0, 0, 500, 0},
+    {"message", PLAN_MESSAGE, 2, 1, 32, 8, 0, 0, 2000, 0},
+    {"message", PLAN_MESSAGE, 2, 1, 32, 64, 0, 0, 2000, 0},
+    {"fetch-add", PLAN_FETCH_ADD, 2, 1, 1, 8, 0, 0, 2000, 0},
+    {"barrier", PLAN_BARRIER, 0, 1, 128, 0, 0, 0, 1000, 0},
+    {"allreduce", PLAN_REDUCE, 0, 1, 128, 8, 0, 0, 1000, 0},
+    {"allreduce", PLAN_REDUCE, 0, 1, 128, 64, 0, 0, 1000, 0},
+
+    {"stream-put", PLAN_STREAM_PUT, 2, 0, 0, 8, 0, 0, 100, 0},
+    {"stream-put", PLAN_STREAM_PUT, 2, 0, 0, PLAN_KIB(64), 0, 0, 100, 0},
+    {"stream-put", PLAN_STREAM_PUT, 2, 0, 0, PLAN_MIB(1), 0, 0, 100, 0},
+    {"stream-put-bw", PLAN_STREAM_PUT, 2, 0, 0, PLAN_MIB(16), 0, 0, 40, 1},
+    {"stream-put-bw", PLAN_STREAM_PUT, 2, 0, 0, PLAN_MIB(256), 0, 0, 8, 1},
+    {"stream-signal", PLAN_STREAM_SIGNAL, 2, 0, 0, 8, 0, 0, 64, 0},
+    {"stream-signal", PLAN_STREAM_SIGNAL, 2, 0, 0, PLAN_MIB(1), 0, 0, 64, 0},
+    {"stream-barrier", PLAN_STREAM_BARRIER, 0, 0, 0, 0, 0, 0, 100, 0},
+    {"stream-reduce", PLAN_STREAM_REDUCE, 0, 0, 0, 8, 0, 0, 100, 0},
+    {"stream-reduce", PLAN_STREAM_REDUCE, 0, 0, 0, 64, 0, 0, 100, 0},
+    {"graph-reduce", PLAN_GRAPH_REDUCE, 0, 0, 0, 8, 0, 0, 160, 0},
+    {"graph-reduce", PLAN_GRAPH_REDUCE, 0, 0, 0, 64, 0, 0, 160, 0},
+
+    {"finish", PLAN_FINISH, 0, 0, 0, PLAN_LARGEST, 0, 0, 1, 0},
+};
+
+enum { PLAN_ROWS = sizeof plan_rows / sizeof *plan_rows, PLAN_IN_A_GRAPH = 16 };
+
+/* What of a row takes part in a run of that many ranks, and of that kind. */
+static inline int plan_applies(const plan_row *row, int ranks, int quick) {
+    const int small = row->bytes <= PLAN_QUICK_LARGEST || row->work == PLAN_START || row->work == PLAN_FINISH;
+    return (row->ranks == 0 || row->ranks == ranks) && (!quick || small);
+}
+
+static inline int plan_iterations(const plan_row *row, int quick) {
+    return quick && row->iterations > PLAN_QUICK_ITERATIONS ? PLAN_QUICK_ITERATIONS : row->iterations;
+}
+
+static inline int plan_warm(int quick) {
+    return quick ? 1 : PLAN_WARM;
+}
+
+static inline unsigned long plan_largest(int quick) {
+    return quick ? PLAN_QUICK_LARGEST : PLAN_LARGEST;
+}
+
+/* The part of a transfer that block `block` of `blocks` moves: multiples of 16 bytes but for the last. */
+static inline unsigned long plan_slice(unsigned long bytes, int blocks) {
+    return (bytes / (unsigned long)blocks + 15) & ~15ul;
+}
+
+#endif

@@ -1,0 +1,61 @@
+/*
+ * Copyright (c) 2026, the peerwin contributors.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * peerwin's side of --peers: what its files share. The rows are those of peer_plan.h; rows in streams are in
+ * peer_stream.c, rows in kernels in peer_device.c.
+ */
+#ifndef PEERWIN_BENCH_PEER_SIDE_H
+#define PEERWIN_BENCH_PEER_SIDE_H
+
+#include "cuda.h"
+#include "peer_plan.h"
+
+/* Calls that the library itself does not need: X(name, version), as in memory/driver.h. */
+#define PEER_DRIVER_CALLS(X)                                                                                           \
+    X(cuEventRecord, 2000)                                                                                             \
+    X(cuEventSynchronize, 2000)                                                                                        \
+    X(cuEventElapsedTime, 2000)                                                                                        \
+    X(cuStreamBeginCapture, 10010)                                                                                     \
+    X(cuStreamEndCapture, 10000)                                                                                       \
+    X(cuGraphInstantiateWithFlags, 11040)                                                                              \
+    X(cuGraphLaunch, 10000)                                                                                            \
+    X(cuGraphExecDestroy, 10000)                                                                                       \
+    X(cuGraphDestroy, 10000)
+
+typedef struct {
+#define PEER_DRIVER_MEMBER(name, version_) PFN_##name##_v##version_ name;
+    PEER_DRIVER_CALLS(PEER_DRIVER_MEMBER)
+#undef PEER_DRIVER_MEMBER
+} peer_driver;
+
+typedef struct peer_kernels peer_kernels; /* peer_device.c */
+
+typedef struct {
+    const bench *b;
+    bool quick;
+    int warm;
+    peer_driver more;
+    CUstream stream;
+    CUevent begin, end;
+    peerwin_ctx *ctx;
+    peerwin_win *win;
+    char *mine;   /* device memory of this rank: plan_largest + PLAN_ROOM bytes, as the window has */
+    char *target; /* my segment */
+    char *there;  /* the partner's segment */
+    int partner;  /* of ranks 0 and 1: the other one */
+    uint64_t messages;
+    peer_kernels *kernels; /* NULL = this build has none */
+} peer_side;
+
+/**
+ * One batch of a row, on every rank: `*us_out` is microseconds an operation, 0 on a rank that has none. UNSUPPORTED if
+ * there is no such thing in this build or on this machine; every other failure ends the job.
+ */
+peerwin_status peer_stream_batch(peer_side *s, const plan_row *row, int iterations, double *us_out);
+peerwin_status peer_device_batch(peer_side *s, const plan_row *row, int iterations, double *us_out);
+
+/** Waits until the stream has done its work, as the library does. */
+void peer_wait(const peer_side *s);
+
+#endif

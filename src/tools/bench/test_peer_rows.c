@@ -1,0 +1,152 @@
+/*
+ * Copyright (c) 2026, the peerwin contributors.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Putting the two sides of --peers together: what is read from their files, medians, ratios by round, and the limits.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "peer_limits.h"
+#include "peer_rows.h"
+
+#include <math.h>
+
+static bool feed(peer_table *table, const char *text, int ranks, int side, int round) {
+    char copy[2048];
+    snprintf(copy, sizeof copy, "%s", text);
+    FILE *file = fmemopen(copy, strlen(copy), "r");
+    assert_non_null(file);
+    const bool done = peer_table_read(table, file, "", ranks, side, round);
+    fclose(file);
+    return done;
+}
+
+static void assert_near(double value, double expected) {
+    assert_true(fabs(value - expected) <= 1e-9 * fabs(expected));
+}
+
+static void only_whole_lines_with_positive_figures_count(void **state) {
+    (void)state;
+    peer_table table = {0};
+    int count = 0;
+    assert_false(feed(&table,
+                      "noise\nrow a 8 us\nrow a 8 s 1\nrow a 8 us 0\nrow a 8 us -1\nrow a 8 us nan\nrow a 8 us inf\n"
+                      "row a 8 us 1 2\nrow  8 us 1 x\nrowa 8 us 1\n",
+                      2, PEER_OURS, 0));
+    assert_int_equal(table.count, 0);
+    assert_null(peer_table_merge(&table, &count));
+    assert_true(feed(&table, "device D\nversion V 1\nrow a 8 us 1.5\ndone\n", 2, PEER_OURS, 0));
+    assert_int_equal(table.count, 1);
+    assert_string_equal(table.device, "D");
+    assert_string_equal(table.version[PEER_OURS], "V 1");
+    assert_string_equal(table.version[PEER_THEIRS], "");
+    peer_table_free(&table);
+}
+
+/* Rounds 0 to 2, one of which has no figure of theirs: medians of what there is, ratios of the pairs. */
+static void ratios_are_taken_within_a_round(void **state) {
+    (void)state;
+    peer_table table = {0};
+    int count = 0;
+    feed(&table, "row a 8 us 2\nrow b 16 MB/s 100\ndone\n", 2, PEER_OURS, 0);
+    feed(&table, "row a 8 us 10\ndone\n", 2, PEER_THEIRS, 0);
+    feed(&table, "row a 8 us 6\ndone\n", 2, PEER_OURS, 1);
+    feed(&table, "row a 8 us 3\ndone\n", 2, PEER_OURS, 2);
+    feed(&table, "row a 8 us 4\ndone\n", 2, PEER_THEIRS, 2);
+    feed(&table, "row a 8 us 7\ndone\n", 4, PEER_THEIRS, 0);
+    peer_row *rows = peer_table_merge(&table, &count);
+    assert_int_equal(count, 3);
+    const measure_result *a = peer_find(rows, count, "a", 8, 2);
+    assert_non_null(a);
+    assert_near(a->value[PEER_OURS].median, 3.0);
+    assert_near(a->value[PEER_OURS].min, 2.0);
+    assert_near(a->value[PEER_OURS].max, 6.0);
+    assert_near(a->value[PEER_THEIRS].median, 7.0);
+    assert_near(a->ratio[PEER_OURS].min, 0.2);
+    assert_near(a->ratio[PEER_OURS].max, 0.75);
+    assert_int_equal(a->repeats, 3);
+    const measure_result *b = peer_find(rows, count, "b", 16, 2);
+    assert_non_null(b);
+    assert_int_equal(b->kind, MEASURE_BANDWIDTH);
+    assert_true(isnan(b->value[PEER_THEIRS].median) && isnan(b->ratio[PEER_OURS].median));
+    const measure_result *theirs = peer_find(rows, count, "a", 8, 4);
+    assert_non_null(theirs);
+    assert_true(isnan(theirs->value[PEER_OURS].median));
+    assert_int_equal(rows[2].result.ranks, 4);
+    assert_null(peer_find(rows, count, "a", 9, 2));
+    free(rows);
+    peer_table_free(&table);
+}
+
+static void reasons_are_named_once(void **state) {
+    (void)state;
+    peer_table table = {0};
+    feed(&table, "missing a 8: not here\nmissing a 16: not here\nmissing b 8: not here\nmissing c\n", 2, PEER_OURS, 0);
+    feed(&table, "missing a 8: not here\n", 2, PEER_OURS, 1);
+    assert_int_equal(table.num_missing[PEER_OURS], 2);
+    assert_string_equal(table.missing[PEER_OURS][0], "a, 2 ranks: not here");
+    for (int i = 0; i < 100; i++)
+        feed(&table, "missing a 8: not here\n", i + 3, PEER_OURS, 0);
+    assert_int_equal(table.num_missing[PEER_OURS], PEER_MOST_MISSING);
+    peer_table_free(&table);
+}
+
+/* The outcomes of all limits, as numbers of each. */
+static void check_all(const peer_table *table, int seen[3]) {
+    int count = 0;
+    peer_row *rows = peer_table_merge(table, &count);
+    memset(seen, 0, 3 * sizeof *seen);
+    for (int i = 0; i < peer_limit_count(); i++)
+        seen[peer_limit_check(i, rows, count).outcome]++;
+    free(rows);
+}
+
+/* Just kept, and just broken, in all four kinds of limits. */
+static void limits_are_held_against_the_figures(void **state) {
+    (void)state;
+    peer_table table = {0};
+    int seen[3];
+    check_all(&table, seen);
+    assert_int_equal(seen[PEER_NO_FIGURE], peer_limit_count());
+    feed(&table,
+         "row copy 268435456 MB/s 2000000\nrow put-all 268435456 MB/s 1800000\nrow put-1 16777216 MB/s 47600\n"
+         "row stream-barrier 0 us 3.2\nrow fetch-add 8 us 0.2\n",
+         2, PEER_OURS, 0);
+    feed(&table,
+         "row put-all 268435456 MB/s 1440000\nrow put-1 16777216 MB/s 28000\nrow stream-barrier 0 us 5\n"
+         "row fetch-add 8 us 0.2\n",
+         2, PEER_THEIRS, 0);
+    check_all(&table, seen);
+    assert_int_equal(seen[PEER_KEPT], 6);
+    assert_int_equal(seen[PEER_BROKEN], 0);
+    peer_table_free(&table);
+    feed(&table,
+         "row copy 268435456 MB/s 2000000\nrow put-all 268435456 MB/s 1790000\nrow put-1 16777216 MB/s 47500\n"
+         "row stream-barrier 0 us 3.3\nrow fetch-add 8 us 0.21\n",
+         2, PEER_OURS, 0);
+    feed(&table,
+         "row put-all 268435456 MB/s 1440000\nrow put-1 16777216 MB/s 28000\nrow stream-barrier 0 us 5\n"
+         "row fetch-add 8 us 0.2\n",
+         2, PEER_THEIRS, 0);
+    check_all(&table, seen);
+    assert_int_equal(seen[PEER_KEPT], 0);
+    assert_int_equal(seen[PEER_BROKEN], 6);
+    peer_table_free(&table);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(only_whole_lines_with_positive_figures_count),
+        cmocka_unit_test(ratios_are_taken_within_a_round),
+        cmocka_unit_test(reasons_are_named_once),
+        cmocka_unit_test(limits_are_held_against_the_figures),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,15 @@
+/*
+ * Copyright (c) 2026, the peerwin contributors.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Figures as text.
+ */
+#ifndef PEERWIN_BENCH_TEXT_H
+#define PEERWIN_BENCH_TEXT_H
+
+#include <stddef.h>
+
+/** "64 KiB". */
+void text_bytes(char *to, size_t size, size_t bytes);
+
+#endif
