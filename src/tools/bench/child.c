@@ -6,6 +6,7 @@
  */
 #define _GNU_SOURCE
 #include "child.h"
+#include "text.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -48,7 +49,7 @@ void child_words(child_command *command, const char *text) {
 
 bool child_find(const char *program, char *path, size_t size) {
     if (strchr(program, '/') != NULL) {
-        snprintf(path, size, "%s", program);
+        text_format(path, size, "%s", program);
         return access(path, X_OK) == 0;
     }
     const char *dirs = getenv("PATH");

@@ -98,14 +98,14 @@ peer_verdict peer_limit_check(int i, const peer_row *rows, int count) {
     char bytes[32] = "";
     if (limits[i].bytes > 0)
         text_bytes(bytes, sizeof bytes, limits[i].bytes);
-    snprintf(verdict.what, sizeof verdict.what, "%s%s%s, %d ranks", limits[i].name, limits[i].bytes > 0 ? ", " : "",
-             bytes, limits[i].ranks);
+    text_format(verdict.what, sizeof verdict.what, "%s%s%s, %d ranks", limits[i].name, limits[i].bytes > 0 ? ", " : "",
+                bytes, limits[i].ranks);
     const limit_kind kind = limits[i].kind;
     if (kind == MOST_US)
-        snprintf(verdict.limit, sizeof verdict.limit, "at most %g us", limits[i].value);
+        text_format(verdict.limit, sizeof verdict.limit, "at most %g us", limits[i].value);
     else
-        snprintf(verdict.limit, sizeof verdict.limit, "%s %g x %s", kind == MOST_RATIO ? "at most" : "at least",
-                 limits[i].value, kind == LEAST_OF_COPY ? "cuMemcpyAsync" : "NVSHMEM");
+        text_format(verdict.limit, sizeof verdict.limit, "%s %g x %s", kind == MOST_RATIO ? "at most" : "at least",
+                    limits[i].value, kind == LEAST_OF_COPY ? "cuMemcpyAsync" : "NVSHMEM");
     const bool most = kind == MOST_US || kind == MOST_RATIO;
     if (!isfinite(verdict.measured))
         verdict.outcome = PEER_NO_FIGURE;

@@ -6,6 +6,7 @@
  * of the two has no figure count for the other's median only.
  */
 #include "peer_rows.h"
+#include "text.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -17,7 +18,7 @@ enum { LINE = 512 };
 
 static void keep_text(char *to, size_t size, const char *text) {
     if (to[0] == '\0')
-        snprintf(to, size, "%s", text);
+        text_format(to, size, "%s", text);
 }
 
 /* "NAME BYTES: REASON"; the sizes of a row share an entry. */
@@ -27,10 +28,7 @@ static void add_missing(peer_table *table, const char *prefix, const char *text,
     if (reason == NULL || table->num_missing[side] == PEER_MOST_MISSING)
         return;
     const int name = (int)strcspn(text, " :");
-    const int length =
-        snprintf(entry, sizeof entry, "%s%.*s, %d ranks", prefix, name < PEER_NAME ? name : 0, text, ranks);
-    if (length > 0 && (size_t)length < sizeof entry)
-        snprintf(entry + length, sizeof entry - (size_t)length, "%s", reason);
+    text_format(entry, sizeof entry, "%s%.*s, %d ranks%s", prefix, name < PEER_NAME ? name : 0, text, ranks, reason);
     for (int i = 0; i < table->num_missing[side]; i++)
         if (strcmp(table->missing[side][i], entry) == 0)
             return;
@@ -55,7 +53,7 @@ static bool parse_row(const char *text, const char *prefix, peer_sample *sample)
     char end;
     if (sscanf(text, "%23s %zu %7s %lf %c", name, &sample->bytes, unit, &sample->value, &end) != 4)
         return false;
-    snprintf(sample->name, sizeof sample->name, "%.*s%s", PEER_NAME / 2, prefix, name);
+    text_format(sample->name, sizeof sample->name, "%.*s%s", PEER_NAME / 2, prefix, name);
     sample->bandwidth = strcmp(unit, "MB/s") == 0;
     return (sample->bandwidth || strcmp(unit, "us") == 0) && isfinite(sample->value) && sample->value > 0.0;
 }

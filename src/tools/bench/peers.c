@@ -13,6 +13,7 @@
 #include "peer_limits.h"
 #include "peer_plan.h"
 #include "report.h"
+#include "text.h"
 
 #include <errno.h>
 #include <glob.h>
@@ -119,12 +120,12 @@ static bool start_job(peers *p, const peer_job *job, int round) {
     const char *old = getenv("LD_LIBRARY_PATH");
     const char *sort = job->sliced ? "-sliced" : "";
     child_command command = {.count = 0};
-    snprintf(rows, sizeof rows, "%s/%s-%d%s-%d.rows", p->opt.logs, name_of(job->side), job->ranks, sort, round + 1);
-    snprintf(log, sizeof log, "%s/%s-%d%s.log", p->opt.logs, name_of(job->side), job->ranks, sort);
-    snprintf(none, sizeof none, "%s/no-mps", p->opt.logs);
-    snprintf(share, sizeof share, "%d", thread_share(p, job->ranks));
-    snprintf(works, sizeof works, "%u", p->opt.works);
-    snprintf(libraries, sizeof libraries, "%s%s%s", p->library_dir, old != NULL ? ":" : "", old != NULL ? old : "");
+    text_format(rows, sizeof rows, "%s/%s-%d%s-%d.rows", p->opt.logs, name_of(job->side), job->ranks, sort, round + 1);
+    text_format(log, sizeof log, "%s/%s-%d%s.log", p->opt.logs, name_of(job->side), job->ranks, sort);
+    text_format(none, sizeof none, "%s/no-mps", p->opt.logs);
+    text_format(share, sizeof share, "%d", thread_share(p, job->ranks));
+    text_format(works, sizeof works, "%u", p->opt.works);
+    text_format(libraries, sizeof libraries, "%s%s%s", p->library_dir, old != NULL ? ":" : "", old != NULL ? old : "");
     const char *environment[16] = {"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", share};
     int used = 2;
     if (job->sliced) {
@@ -255,7 +256,7 @@ static void report_texts(peers *p) {
     char text[64];
     if (p->table.device[0] != '\0')
         report_device(p->out, p->table.device);
-    snprintf(text, sizeof text, "%d", p->gpus);
+    text_format(text, sizeof text, "%d", p->gpus);
     report_note(p->out, "GPUs that the ranks are spread over", text);
     for (int side = 0; side < PEER_SIDES; side++) {
         if (p->table.version[side][0] != '\0')
@@ -304,7 +305,7 @@ static bool make_logs(peers *p) {
         return false;
     }
     p->opt.logs = full;
-    snprintf(none, sizeof none, "%s/no-mps", full);
+    text_format(none, sizeof none, "%s/no-mps", full);
     return mkdir(none, 0777) == 0 || errno == EEXIST;
 }
 

@@ -9,6 +9,7 @@
 #include "peers.h"
 
 #include "child.h"
+#include "text.h"
 
 #include <glob.h>
 #include <stdio.h>
@@ -30,7 +31,7 @@ typedef struct {
 
 static bool is_there(const char *dir, const char *name) {
     char path[PATH + 64];
-    snprintf(path, sizeof path, "%s/%s", dir, name);
+    text_format(path, sizeof path, "%s/%s", dir, name);
     return access(path, R_OK) == 0;
 }
 
@@ -39,8 +40,8 @@ static bool look_at(const char *include, const char *lib, installation *found_ou
     if (!is_there(include, "nvshmem.h") || !is_there(lib, "libnvshmem_device.a") ||
         (!is_there(lib, "libnvshmem_host.so.3") && !is_there(lib, "libnvshmem_host.so")))
         return false;
-    snprintf(found_out->include, sizeof found_out->include, "%s", include);
-    snprintf(found_out->lib, sizeof found_out->lib, "%s", lib);
+    text_format(found_out->include, sizeof found_out->include, "%s", include);
+    text_format(found_out->lib, sizeof found_out->lib, "%s", lib);
     return true;
 }
 
@@ -48,19 +49,19 @@ static bool look_below(const char *prefix, installation *found_out) {
     char include[PATH], lib[PATH];
     if (prefix == NULL || prefix[0] == '\0')
         return false;
-    snprintf(include, sizeof include, "%s/include", prefix);
-    snprintf(lib, sizeof lib, "%s/lib", prefix);
+    text_format(include, sizeof include, "%s/include", prefix);
+    text_format(lib, sizeof lib, "%s/lib", prefix);
     if (look_at(include, lib, found_out))
         return true;
-    snprintf(lib, sizeof lib, "%s/lib64", prefix);
+    text_format(lib, sizeof lib, "%s/lib64", prefix);
     return look_at(include, lib, found_out);
 }
 
 /* The last line that a program prints; "" if it fails. */
 static void ask(const options *opt, const child_command *command, char *answer, size_t size) {
     char out[PATH], log[PATH], line[PATH];
-    snprintf(out, sizeof out, "%s/answer.txt", opt->logs);
-    snprintf(log, sizeof log, "%s/build.log", opt->logs);
+    text_format(out, sizeof out, "%s/answer.txt", opt->logs);
+    text_format(log, sizeof log, "%s/build.log", opt->logs);
     const child_job job = {.command = command, .log = log, .only = out, .in = -1, .limit_s = ASK_LIMIT_S};
     answer[0] = '\0';
     if (child_run(&job) != 0)
@@ -69,7 +70,7 @@ static void ask(const options *opt, const child_command *command, char *answer, 
     while (file != NULL && fgets(line, sizeof line, file) != NULL) {
         line[strcspn(line, "\n")] = '\0';
         if (line[0] != '\0')
-            snprintf(answer, size, "%s", line);
+            text_format(answer, size, "%s", line);
     }
     if (file != NULL)
         fclose(file);
@@ -124,7 +125,7 @@ static bool find_nvcc(char *path, size_t size) {
     static const char *const places[] = {BENCH_NVCC, "nvcc", "/usr/local/cuda/bin/nvcc", "/opt/cuda/bin/nvcc"};
     const char *home = getenv("CUDA_HOME");
     char at_home[PATH];
-    snprintf(at_home, sizeof at_home, "%s/bin/nvcc", home != NULL ? home : "");
+    text_format(at_home, sizeof at_home, "%s/bin/nvcc", home != NULL ? home : "");
     if (home != NULL && child_find(at_home, path, size))
         return true;
     for (size_t i = 0; i < sizeof places / sizeof *places; i++)
@@ -179,7 +180,7 @@ static void make_command(const options *opt, const char *nvcc, const installatio
 /* Writes a text to a file, unless it is there already; *same_out tells. False if that failed. */
 static bool write_text(const char *dir, const char *name, const char *text, size_t bytes, bool *same_out) {
     char path[PATH + 64];
-    snprintf(path, sizeof path, "%s/%s", dir, name);
+    text_format(path, sizeof path, "%s/%s", dir, name);
     char *old = malloc(bytes + 1);
     FILE *file = fopen(path, "re");
     *same_out = old != NULL && file != NULL && fread(old, 1, bytes + 1, file) == bytes && memcmp(old, text, bytes) == 0;
@@ -207,7 +208,7 @@ static bool build(const options *opt, const char *nvcc, const installation *at, 
     char log[PATH], text[CHILD_TEXT];
     bool same[3];
     child_command command = {.count = 0};
-    snprintf(log, sizeof log, "%s/build.log", opt->logs);
+    text_format(log, sizeof log, "%s/build.log", opt->logs);
     make_command(opt, nvcc, at, program, &command);
     join(&command, text, sizeof text);
     if (!write_text(opt->logs, "peer_nvshmem.cu", bench_peer_program, strlen(bench_peer_program), &same[0]) ||
@@ -228,26 +229,26 @@ bool peers_find_program(const options *opt, char *program, size_t size, char *li
     char nvcc[PATH];
     library_dir[0] = '\0';
     if (opt->program != NULL) {
-        snprintf(note, note_size, "%.400s, as given", opt->program);
+        text_format(note, note_size, "%.400s, as given", opt->program);
         return child_find(opt->program, program, size);
     }
     if (!find_nvshmem(opt, &at)) {
-        snprintf(note, note_size,
-                 "not found (NVSHMEM_HOME, Python packages, /usr, /usr/local, /opt): peerwin alone; "
-                 "pip install nvidia-nvshmem-cu13 brings it");
+        text_format(note, note_size,
+                    "not found (NVSHMEM_HOME, Python packages, /usr, /usr/local, /opt): peerwin alone; "
+                    "pip install nvidia-nvshmem-cu13 brings it");
         return false;
     }
     if (!find_nvcc(nvcc, sizeof nvcc)) {
-        snprintf(note, note_size, "in %.300s, but there is no nvcc to build with: peerwin alone", at.lib);
+        text_format(note, note_size, "in %.300s, but there is no nvcc to build with: peerwin alone", at.lib);
         return false;
     }
-    snprintf(program, size, "%s/peer_nvshmem", opt->logs);
+    text_format(program, size, "%s/peer_nvshmem", opt->logs);
     if (!build(opt, nvcc, &at, program)) {
-        snprintf(note, note_size, "in %.200s; the program was not built (see %.200s/build.log): peerwin alone", at.lib,
-                 opt->logs);
+        text_format(note, note_size, "in %.200s; the program was not built (see %.200s/build.log): peerwin alone",
+                    at.lib, opt->logs);
         return false;
     }
-    snprintf(library_dir, size, "%s", at.lib);
-    snprintf(note, note_size, "in %.400s", at.lib);
+    text_format(library_dir, size, "%s", at.lib);
+    text_format(note, note_size, "in %.400s", at.lib);
     return true;
 }

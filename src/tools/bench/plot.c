@@ -10,6 +10,7 @@
 
 #include "child.h"
 #include "report.h"
+#include "text.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -71,8 +72,8 @@ void plot_add(plot *p, const measure_result *result, int ranks) {
         return; /* a point less */
     p->rows = rows;
     plot_row *row = &rows[p->count++];
-    snprintf(row->name, sizeof row->name, "%s", result->name);
-    snprintf(row->memory, sizeof row->memory, "%s", result->memory);
+    text_format(row->name, sizeof row->name, "%s", result->name);
+    text_format(row->memory, sizeof row->memory, "%s", result->memory);
     row->ranks = ranks;
     row->result = *result;
 }
@@ -135,7 +136,7 @@ static void write_lines(FILE *script, const plot *p, int first) {
     char title[128];
     for (int way = 0; way < row->result.num_ways; way++)
         write_way(script, p, first, way);
-    snprintf(title, sizeof title, "%s, %s, %d ranks", row->name, row->memory, row->ranks);
+    text_format(title, sizeof title, "%s, %s, %d ranks", row->name, row->memory, row->ranks);
     fputs("set title ", script);
     write_text(script, title);
     fprintf(script,
@@ -174,7 +175,7 @@ static void write_bars(FILE *script, const plot *p) {
         if (in_bars(p, i))
             fprintf(script, "\"%s (%d)\" %.6g\n", row->name, row->ranks, row->result.ratio[MEASURE_PEERWIN].median);
     }
-    snprintf(title, sizeof title, "peerwin / %s, (ranks)", p->rows[0].result.ways[MEASURE_BASE]);
+    text_format(title, sizeof title, "peerwin / %s, (ranks)", p->rows[0].result.ways[MEASURE_BASE]);
     fputs("EOD\nset title ", script);
     write_text(script, title);
     fputs("\nunset logscale\nset format x '%s'\nset xlabel ''\nset ylabel 'ratio of medians'\nset yrange [0:*]\nset "
@@ -230,7 +231,7 @@ static bool draw(const plot *p, const char *title) {
         write_script(script, p, title);
         fflush(script);
         rewind(script);
-        snprintf(log_name, sizeof log_name, "/proc/self/fd/%d", fileno(log));
+        text_format(log_name, sizeof log_name, "/proc/self/fd/%d", fileno(log));
         child_word(&command, "gnuplot");
         const child_job job = {.command = &command, .log = log_name, .in = fileno(script), .limit_s = PLOT_LIMIT_S};
         good = child_run(&job) == 0;
