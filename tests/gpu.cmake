@@ -60,8 +60,15 @@ endfunction()
 peerwin_gpu_sync(soak.memop soak RANKS 2 3 4 8 ENV PEERWIN_BARRIER=memop ARGS barriers_keep_the_ranks_together
   barriers_on_two_streams_are_one_sequence barriers_alone_take_turns without_barriers_the_ranks_are_seen_apart
   graphs_of_add_and_consume_keep_neighbours_together)
-peerwin_gpu_sync(litmus.kernels litmus RANKS 2 4 ARGS --seconds 5 message_passing_from_kernel_to_kernel
-  store_buffering_between_kernels without_fences_the_tests_fail)
-peerwin_gpu_sync(litmus.streams litmus RANKS 2 ARGS --seconds 2 message_passing_from_kernel_to_stream
-  message_passing_from_copies_to_stream store_buffering_between_streams without_the_streams_order_the_tests_fail)
+peerwin_gpu_sync(rounds rounds RANKS 2 3 4 8 ARGS --seconds 4 barriers_in_kernels_keep_the_ranks_together
+  allreduces_in_kernels_are_in_rank_order a_wait_in_a_kernel_times_out_and_completes_when_repeated
+  a_barrier_in_a_kernel_times_out_and_completes_when_repeated)
+peerwin_gpu_sync(late sync RANKS 2 4 ARGS a_stream_that_waits_too_long_may_be_waited_for_again
+  a_late_rank_is_named_and_the_barrier_can_be_repeated)
+peerwin_gpu_sync(litmus.kernels litmus RANKS 2 4 ARGS --seconds 3 message_passing_from_kernel_to_kernel
+  message_passing_by_calls_in_kernels messages_arrive_whole_and_in_order store_buffering_between_kernels
+  without_fences_the_tests_fail)
+peerwin_gpu_sync(litmus.streams litmus RANKS 2 ARGS --seconds 1 message_passing_from_kernel_to_stream
+  message_passing_from_calls_to_stream message_passing_from_copies_to_stream message_passing_from_copies_to_kernel
+  store_buffering_between_streams without_the_streams_order_the_tests_fail)
 peerwin_gpu_sync(c5 soak RANKS 2 ARGS c5_a_put_waits_for_the_kernel_that_makes_its_data)

@@ -83,6 +83,32 @@ PW_KERNEL void rig_look(rig_look_args a) {
 }
 SIMK_KERNEL(rig_look, rig_look_args);
 
+/* Of very different sizes, so that the order of a sum shows. */
+static __device__ __forceinline__ double rig_value(uint64_t round, uint32_t rank, uint64_t index) {
+    const uint64_t bits = rig_mix(round * RIG_MOST_RANKS + rank, index);
+    return (double)((int64_t)bits >> (bits % 48));
+}
+
+PW_KERNEL void rig_draw(rig_draw_args a) {
+    SIMK_BLOCK_STRIDE(i, a.count) {
+        a.values[i] = rig_value(*a.counter, a.rank, i);
+    }
+}
+SIMK_KERNEL(rig_draw, rig_draw_args);
+
+PW_KERNEL void rig_sums(rig_sums_args a) {
+    SIMK_BLOCK_STRIDE(i, a.count) {
+        double sum = rig_value(*a.counter, 0, i);
+        for (uint32_t rank = 1; rank < a.size; rank++)
+            sum += rig_value(*a.counter, rank, i);
+        if (a.values[i] != sum)
+            rig_wrong(a.report, *a.counter, i, 0);
+    }
+    if (threadIdx.x == 0 && a.report)
+        a.report->rounds++;
+}
+SIMK_KERNEL(rig_sums, rig_sums_args);
+
 PW_KERNEL void rig_fill(rig_fill_args a) {
     SIMK_GRID_STRIDE(i, a.words) {
         a.to[i] = rig_mix(a.round, i);
@@ -188,9 +214,14 @@ static __device__ __forceinline__ void rig_stagger(uint64_t draw) {
 static __device__ __forceinline__ void rig_cross_round(const rig_cross_args *a, uint64_t line, uint64_t round,
                                                        rig_report *report) {
     rig_stagger(rig_mix(round, a->seed));
-    rig_store(a->store_out + line, round);
-    if (!(a->without & RIG_NO_ORDER_FENCE))
-        rig_fence_order();
+    if (a->partner >= 0) {
+        (void)peerwin_dev_swap_64(&a->view, a->partner, a->offset + line * 8, round);
+        peerwin_dev_fence();
+    } else {
+        rig_store(a->store_out + line, round);
+        if (!(a->without & RIG_NO_ORDER_FENCE))
+            rig_fence_order();
+    }
     const uint64_t mine = (int64_t)(rig_load(a->store_in + line) - round) >= 0;
     rig_store(a->seen_out + line + round % 2, 2 * round + mine);
     if (rig_await(a->seen_in + line + round % 2, 2 * round, a->limit_ns)) {
@@ -212,3 +243,5 @@ PW_KERNEL void rig_cross(rig_cross_args a) {
     }
 }
 SIMK_KERNEL(rig_cross, rig_cross_args);
+
+#include "kernels_calls.cu"

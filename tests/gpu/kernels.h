@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "peerwin/device.cuh"
+
 #define RIG_KERNELS(X)                                                                                                 \
     X(delay)                                                                                                           \
     X(publish)                                                                                                         \
@@ -17,7 +19,14 @@
     X(fill)                                                                                                            \
     X(check)                                                                                                           \
     X(pass)                                                                                                            \
-    X(cross)
+    X(cross)                                                                                                           \
+    X(call)                                                                                                            \
+    X(meet)                                                                                                            \
+    X(reduce)                                                                                                          \
+    X(mail)                                                                                                            \
+    X(hold)                                                                                                            \
+    X(draw)                                                                                                            \
+    X(sums)
 
 enum { RIG_LANES = 128, RIG_MOST_RANKS = 16, RIG_LINE_WORDS = 16 };
 
@@ -96,14 +105,80 @@ typedef struct {
 
 /*
  * Store buffering: both sides store to the other and load what the other stores. That neither sees the other's store
- * must not happen.
+ * must not happen. By peerwin's calls if `partner` is a rank: then the word is at `offset` of its segment.
  */
 typedef struct {
+    peerwin_view view;
+    int partner;
+    uint64_t offset;
     uint64_t *store_out, *seen_out;
     const uint64_t *store_in, *seen_in;
     uint64_t first, rounds, seed, limit_ns;
     uint32_t without;
     rig_report *report;
 } rig_cross_args;
+
+/*
+ * Message passing by peerwin's own calls. A kernel may do a part of it, and streams the rest. Payloads are at `offset`
+ * of each segment, one for each block, and `stride` bytes apart, as are their sources.
+ */
+enum { RIG_SENDS = 1, RIG_RECEIVES = 2, RIG_AWAITS_ACK = 4 };
+enum { RIG_BLOCK = 0, RIG_WARP = 1, RIG_THREAD = 2 };
+typedef struct {
+    peerwin_view view;
+    uint64_t *source;
+    uint64_t offset, words, stride;
+    uint64_t first, rounds;
+    int right, left;
+    uint32_t parts, scope;
+    rig_report *report; /* a block's each */
+} rig_call_args;
+
+/* Every rank publishes the round to all, passes the barrier in the kernel, and looks. One block. */
+typedef struct {
+    peerwin_view view;
+    uint64_t words; /* that a rank publishes to each other */
+    uint64_t first, rounds, most_ns;
+    rig_report *report;
+} rig_meet_args;
+
+/* `count` all-reduces of `each` values, one after the other, `stride` bytes apart. One block. */
+typedef struct {
+    peerwin_view view;
+    void *values;
+    uint64_t count, stride;
+    uint32_t each, type, op;
+    rig_report *report;
+} rig_reduce_args;
+
+/* In graphs: `count` doubles of a rank and a round, and whether they are the sums over all ranks, in rank order. */
+typedef struct {
+    const uint64_t *counter;
+    double *values;
+    uint32_t rank, count;
+} rig_draw_args;
+
+typedef struct {
+    const uint64_t *counter;
+    const double *values;
+    uint32_t size, count;
+    rig_report *report;
+} rig_sums_args;
+
+/* Small messages round the ring. One block. */
+typedef struct {
+    peerwin_view view;
+    uint64_t first, rounds;
+    int right, left;
+    rig_report *report;
+} rig_mail_args;
+
+/* A wait for a signal, or the barrier, and the status it returned. One block. */
+typedef struct {
+    peerwin_view view;
+    uint64_t value;
+    uint32_t slot, barrier;
+    uint64_t *status;
+} rig_hold_args;
 
 #endif

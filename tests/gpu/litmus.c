@@ -15,11 +15,14 @@
 #include "rig.h"
 
 enum { LINE = 8 * RIG_LINE_WORDS, AREAS = 4, FLAG = 0, ACK = 1, STORE = 2, SEEN = 3, MOST_BLOCKS = 64 };
+enum { BY_CALLS = 1 << 16 }; /* peerwin's, not the tests' own stores and fences */
 static const uint64_t LIMIT_NS = 20000000000u;
 
 typedef struct {
     peerwin_ctx *ctx;
     peerwin_win *win;
+    peerwin_view view;
+    void *source; /* of the calls: a payload for each block */
     int right, left, partner;
     unsigned blocks;
     size_t bytes;  /* of a payload */
@@ -32,11 +35,17 @@ static place begin(size_t bytes, unsigned blocks) {
     p.left = (job.rank + job.size - 1) % job.size;
     p.partner = (job.rank ^ 1) < job.size ? job.rank ^ 1 : MPI_PROC_NULL;
     p.ctx = test_context(MPI_COMM_WORLD, 0);
-    p.win = test_window(p.ctx, (size_t)AREAS * MOST_BLOCKS * LINE + p.stride * blocks);
+    peerwin_win_config config;
+    peerwin_win_config_init(&config);
+    config.num_signals = 2 * MOST_BLOCKS;
+    CHECK_OK(peerwin_win_alloc(p.ctx, (size_t)AREAS * MOST_BLOCKS * LINE + p.stride * blocks, &config, &p.win));
+    CHECK_OK(peerwin_win_view(p.win, &p.view));
+    p.source = device_new(p.stride * blocks);
     return p;
 }
 
 static void end(place *p) {
+    device_free(p->source);
     test_free(p->ctx, p->win);
 }
 
@@ -98,6 +107,9 @@ static void launch_cross(const place *p, uint64_t first, uint64_t rounds, uint32
         return;
     }
     rig_cross_args a = {
+        .view = p->view,
+        .partner = without & BY_CALLS ? p->partner : MPI_PROC_NULL,
+        .offset = (size_t)STORE * MOST_BLOCKS * LINE,
         .store_out = lines_of(p, p->partner, STORE),
         .seen_out = lines_of(p, p->partner, SEEN),
         .store_in = lines_of(p, job.rank, STORE),
@@ -110,6 +122,31 @@ static void launch_cross(const place *p, uint64_t first, uint64_t rounds, uint32
         .report = reports,
     };
     rig_launch(RIG_KERNEL_cross, p->blocks, &a, job.stream);
+}
+
+static void launch_call(const place *p, uint64_t first, uint64_t rounds, uint32_t scope, rig_report *reports) {
+    /* Each scope goes on with numbers of its own. */
+    rig_call_args a = {
+        .view = p->view,
+        .source = p->source,
+        .offset = payload_offset(),
+        .words = p->bytes / 8,
+        .stride = p->stride,
+        .first = ((uint64_t)scope << 40) + first,
+        .rounds = rounds,
+        .right = p->right,
+        .left = p->left,
+        .parts = RIG_SENDS | RIG_RECEIVES | RIG_AWAITS_ACK,
+        .scope = scope,
+        .report = reports,
+    };
+    rig_launch(RIG_KERNEL_call, p->blocks, &a, job.stream);
+}
+
+static void launch_mail(const place *p, uint64_t first, uint64_t rounds, uint32_t how, rig_report *reports) {
+    rig_mail_args a = {p->view, first, rounds, p->right, p->left, reports};
+    (void)how;
+    rig_launch(RIG_KERNEL_mail, 1, &a, job.stream);
 }
 
 typedef void launcher(const place *p, uint64_t first, uint64_t rounds, uint32_t without, rig_report *reports);
@@ -136,42 +173,79 @@ static rig_report measure(const place *p, launcher *launch, uint64_t rounds, uin
     return rig_reports_end(reports, (int)p->blocks);
 }
 
-static void check_measured(const char *what, const place *p, launcher *launch, uint64_t rounds) {
+static void check_measured(const char *what, const place *p, launcher *launch, uint64_t rounds, uint32_t how) {
     double took = 0;
-    rig_report sum = measure(p, launch, rounds, 0, seconds_of(), &took);
+    rig_report sum = measure(p, launch, rounds, how, seconds_of(), &took);
     tell(what, p->bytes, &sum, took);
     CHECK(sum.rounds > 0);
     CHECK_EQUAL(sum.late, 0);
     CHECK_EQUAL(sum.wrong, 0);
 }
 
-static void message_passing_from_kernel_to_kernel(void) {
+/* For payloads of these sizes, or only of the size that was asked for. */
+static void for_all_sizes(void (*test)(size_t bytes, uint64_t rounds)) {
     static const size_t sizes[] = {8, 64, 1024, 1 << 20};
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-        int large = sizes[i] > 1024;
-        if (rig.bytes != 0 && rig.bytes != sizes[i]) {
-            continue;
+        if (rig.bytes == 0 || rig.bytes == sizes[i]) {
+            test(sizes[i],
+                 sizes[i] > 1024 ? rig_amount(rig.rounds / 100, 100000, 8) : rig_amount(rig.rounds, 10000000, 1000));
         }
-        place p = begin(sizes[i], blocks_of());
-        check_measured("message passing, kernel to kernel", &p, launch_pass,
-                       large ? rig_amount(rig.rounds / 100, 100000, 8) : rig_amount(rig.rounds, 10000000, 2000));
-        end(&p);
     }
+}
+
+static void pass_by_kernels(size_t bytes, uint64_t rounds) {
+    place p = begin(bytes, blocks_of());
+    check_measured("message passing, kernel to kernel", &p, launch_pass, rounds, 0);
+    end(&p);
+}
+
+static void message_passing_from_kernel_to_kernel(void) {
+    for_all_sizes(pass_by_kernels);
+}
+
+static void pass_by_calls(size_t bytes, uint64_t rounds) {
+    place p = begin(bytes, blocks_of());
+    check_measured("message passing, calls of a block", &p, launch_call, rounds, RIG_BLOCK);
+    if (bytes <= 1024) {
+        check_measured("message passing, calls of a warp", &p, launch_call, rounds / 10, RIG_WARP);
+        check_measured("message passing, calls of a thread", &p, launch_call, rounds / 10, RIG_THREAD);
+    }
+    end(&p);
+}
+
+static void message_passing_by_calls_in_kernels(void) {
+    for_all_sizes(pass_by_calls);
 }
 
 static void store_buffering_between_kernels(void) {
     place p = begin(8, blocks_of());
-    check_measured("store buffering, kernels", &p, launch_cross, rig_amount(rig.rounds, 10000000, 2000));
+    int adds = test_has_adds(p.ctx);
+    check_measured("store buffering, kernels", &p, launch_cross, rig_amount(rig.rounds, 10000000, 2000), 0);
+    MPI_Allreduce(MPI_IN_PLACE, &adds, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+    end(&p);
+    if (adds) { /* for the swap */
+        p = begin(8, blocks_of());
+        check_measured("store buffering, calls", &p, launch_cross, rig_amount(rig.rounds, 10000000, 2000), BY_CALLS);
+        end(&p);
+    }
+}
+
+static void messages_arrive_whole_and_in_order(void) {
+    place p = begin(8, 1);
+    check_measured("messages of 8 to 64 bytes", &p, launch_mail, rig_amount(rig.rounds / 10, 1000000, 300), 0);
     end(&p);
 }
 
 /* --------------------------------------------------------------------------------------------------- by streams */
 
+/* What goes from stream to stream, or between streams and kernels that stay. */
 typedef struct {
     place p;
-    void *source; /* what the copy engine sends */
     rig_report *report;
+    const char *what;
     int by_copies;
+    int by_calls;     /* a kernel that stays sends */
+    int to_kernel;    /* a kernel that stays receives */
     int out_of_order; /* the signal does not wait for the payload */
     peerwin_stream other;
 } traffic;
@@ -182,9 +256,9 @@ static void send(const traffic *t, uint64_t round) {
     unsigned blocks = p->bytes > 16384 ? 16 : 1;
     rig_fill_args fill = {payload_of(p, p->right), round, p->bytes / 8};
     if (t->by_copies) {
-        fill.to = t->source;
+        fill.to = p->source;
         rig_launch(RIG_KERNEL_fill, blocks, &fill, job.stream);
-        CHECK_OK(peerwin_put_signal(p->win, p->right, payload_offset(), t->source, p->bytes, 0, PEERWIN_SIGNAL_SET,
+        CHECK_OK(peerwin_put_signal(p->win, p->right, payload_offset(), p->source, p->bytes, 0, PEERWIN_SIGNAL_SET,
                                     round, job.stream));
         return;
     }
@@ -203,56 +277,112 @@ static void receive(const traffic *t, uint64_t round) {
     CHECK_OK(peerwin_wait(p->win, 0, round, stream));
     rig_launch(RIG_KERNEL_check, p->bytes > 16384 ? 16 : 1, &check, stream);
     CHECK_OK(peerwin_signal(p->win, p->left, 1, PEERWIN_SIGNAL_SET, round, stream));
-    CHECK_OK(peerwin_wait(p->win, 1, round, job.stream));
+}
+
+/* The kernel's part of the rounds, on a stream that shares no queue with the others. */
+static void launch_part(const traffic *t, uint64_t first, uint64_t rounds, uint32_t parts) {
+    const place *p = &t->p;
+    rig_call_args a = {
+        .view = p->view,
+        .source = p->source,
+        .offset = payload_offset(),
+        .words = p->bytes / 8,
+        .stride = p->stride,
+        .first = first,
+        .rounds = rounds,
+        .right = p->right,
+        .left = p->left,
+        .parts = parts,
+        .report = t->report + 1,
+    };
+    rig_launch(RIG_KERNEL_call, 1, &a, t->other);
+}
+
+static void run_batch(const traffic *t, uint64_t first, uint64_t rounds) {
+    if (t->by_calls) {
+        launch_part(t, first, rounds, RIG_SENDS | RIG_AWAITS_ACK);
+    }
+    for (uint64_t round = first + 1; round <= first + rounds; round++) {
+        if (!t->by_calls) {
+            send(t, round);
+        }
+        if (!t->to_kernel) {
+            receive(t, round);
+        }
+        if (!t->by_calls) {
+            CHECK_OK(peerwin_wait(t->p.win, 1, round, job.stream));
+        }
+    }
+    if (t->to_kernel) {
+        launch_part(t, first, rounds, RIG_RECEIVES);
+    }
+    check_done(t->p.ctx);
+    if (t->other != NULL) {
+        CHECK_OK(peerwin_stream_sync(t->p.ctx, t->other));
+    }
 }
 
 static rig_report run_traffic(traffic *t, uint64_t rounds, double seconds, double *seconds_out) {
     enum { BATCH = 128 };
     uint64_t given = 0;
-    t->report = rig_reports_new(1);
-    t->source = device_new(t->p.bytes);
+    t->report = rig_reports_new(2);
     double start = test_seconds();
     while (!rig_is_over(start, given, rounds, seconds)) {
-        uint64_t until = given + BATCH < rounds ? given + BATCH : rounds;
-        while (given < until) {
-            given++;
-            send(t, given);
-            receive(t, given);
-        }
-        check_done(t->p.ctx);
-        if (t->out_of_order) {
-            CHECK_OK(peerwin_stream_sync(t->p.ctx, t->other));
-        }
+        uint64_t batch = rounds - given < BATCH ? rounds - given : BATCH;
+        run_batch(t, given, batch);
+        given += batch;
     }
     *seconds_out = test_seconds() - start;
-    device_free(t->source);
-    return rig_reports_end(t->report, 1);
+    rig_report sum = rig_reports_end(t->report, 2);
+    CHECK_EQUAL(sum.late, 0);
+    return sum;
 }
 
-static void check_traffic(const char *what, int by_copies) {
-    static const size_t sizes[] = {8, 64, 1024, 1 << 20};
-    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-        int large = sizes[i] > 1024;
-        double took = 0;
-        if (rig.bytes != 0 && rig.bytes != sizes[i]) {
-            continue;
-        }
-        traffic t = {.p = begin(sizes[i], 1), .by_copies = by_copies};
-        uint64_t rounds = large ? rig_amount(rig.rounds / 100, 100000, 20) : rig_amount(rig.rounds, 10000000, 100);
-        rig_report sum = run_traffic(&t, rounds, seconds_of(), &took);
-        tell(what, sizes[i], &sum, took);
-        CHECK_EQUAL(sum.wrong, 0);
-        CHECK(sum.rounds > 0);
-        end(&t.p);
+static void check_traffic(traffic t, size_t bytes, uint64_t rounds) {
+    double took = 0;
+    t.p = begin(bytes, 1);
+    t.other = t.by_calls || t.to_kernel ? device_stream_urgent() : NULL;
+    rig_report sum = run_traffic(&t, rig.simulated ? rounds / 10 + 4 : rounds, seconds_of(), &took);
+    tell(t.what, bytes, &sum, took);
+    CHECK_EQUAL(sum.wrong, 0);
+    CHECK(sum.rounds > 0);
+    if (t.other != NULL) {
+        device_stream_free(t.other);
     }
+    end(&t.p);
+}
+
+static void kernel_to_stream(size_t bytes, uint64_t rounds) {
+    check_traffic((traffic){.what = "message passing, kernel to stream"}, bytes, rounds);
 }
 
 static void message_passing_from_kernel_to_stream(void) {
-    check_traffic("message passing, kernel to stream", 0);
+    for_all_sizes(kernel_to_stream);
+}
+
+static void calls_to_stream(size_t bytes, uint64_t rounds) {
+    check_traffic((traffic){.what = "message passing, calls to stream", .by_calls = 1}, bytes, rounds);
+}
+
+static void message_passing_from_calls_to_stream(void) {
+    for_all_sizes(calls_to_stream);
+}
+
+static void copies_to_stream(size_t bytes, uint64_t rounds) {
+    check_traffic((traffic){.what = "message passing, copies to stream", .by_copies = 1}, bytes, rounds);
 }
 
 static void message_passing_from_copies_to_stream(void) {
-    check_traffic("message passing, copies to stream", 1);
+    for_all_sizes(copies_to_stream);
+}
+
+static void copies_to_kernel(size_t bytes, uint64_t rounds) {
+    check_traffic((traffic){.what = "message passing, copies to kernel", .by_copies = 1, .to_kernel = 1}, bytes,
+                  rounds);
+}
+
+static void message_passing_from_copies_to_kernel(void) {
+    for_all_sizes(copies_to_kernel);
 }
 
 /* The partners meet; then each puts its round to the other and, when it has arrived, gets what the other has put. */
@@ -343,8 +473,10 @@ static void without_the_streams_order_the_tests_fail(void) {
 }
 
 static const test_case cases[] = {
-    TEST_CASE(message_passing_from_kernel_to_kernel, 1, 0),    TEST_CASE(message_passing_from_kernel_to_stream, 1, 0),
-    TEST_CASE(message_passing_from_copies_to_stream, 1, 0),    TEST_CASE(store_buffering_between_kernels, 2, 0),
+    TEST_CASE(message_passing_from_kernel_to_kernel, 1, 0),    TEST_CASE(message_passing_by_calls_in_kernels, 1, 0),
+    TEST_CASE(message_passing_from_kernel_to_stream, 1, 0),    TEST_CASE(message_passing_from_calls_to_stream, 1, 0),
+    TEST_CASE(message_passing_from_copies_to_stream, 1, 0),    TEST_CASE(message_passing_from_copies_to_kernel, 1, 0),
+    TEST_CASE(messages_arrive_whole_and_in_order, 1, 0),       TEST_CASE(store_buffering_between_kernels, 2, 0),
     TEST_CASE(store_buffering_between_streams, 2, 0),          TEST_CASE(without_fences_the_tests_fail, 1, 0),
     TEST_CASE(without_the_streams_order_the_tests_fail, 2, 0),
 };

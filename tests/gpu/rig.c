@@ -32,7 +32,7 @@ static void load(void) {
         RIG_KERNELS(RIG_NAME)
 #undef RIG_NAME
     };
-    static const uint64_t nothing[64];
+    static const uint64_t nothing[512];
     DEVICE_OK(device.cuModuleLoadData(&module, rig_image));
     for (int i = 0; i < RIG_NUM_KERNELS; i++) {
         DEVICE_OK(device.cuModuleGetFunction(&functions[i], module, names[i]));

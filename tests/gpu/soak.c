@@ -277,6 +277,40 @@ static void graphs_of_add_and_consume_keep_neighbours_together(void) {
     soak_graph("graphs of add and consume", &s, &graph, 2);
 }
 
+static void graphs_of_barriers_keep_the_ranks_together(void) {
+    int all[RIG_MOST_RANKS];
+    soak s = begin();
+    peerwin_stream stream = s.streams[0];
+    for (int rank = 0; rank < job.size; rank++) {
+        all[rank] = rank;
+    }
+    rig_capture(stream);
+    capture_publish(&s, all, (uint32_t)job.size, stream);
+    CHECK_OK(peerwin_barrier(s.ctx, stream));
+    capture_look(&s, 0, (uint32_t)job.size, stream);
+    rig_graph graph = rig_capture_end(stream);
+    soak_graph("graphs of barriers", &s, &graph, 1);
+}
+
+/* Each replay has values of its own, and the sums must be those in rank order. */
+static void graphs_of_allreduces_sum_in_rank_order(void) {
+    enum { COUNT = 8 };
+    double *values = device_new(COUNT * sizeof(double));
+    soak s = begin();
+    peerwin_stream stream = s.streams[0];
+    int self = job.rank;
+    rig_draw_args draw = {s.counter, values, (uint32_t)job.rank, COUNT};
+    rig_sums_args sums = {s.counter, values, (uint32_t)job.size, COUNT, s.reports[0]};
+    rig_capture(stream);
+    capture_publish(&s, &self, 1, stream);
+    rig_launch(RIG_KERNEL_draw, 1, &draw, stream);
+    CHECK_OK(peerwin_allreduce(s.ctx, values, COUNT, PEERWIN_DOUBLE, PEERWIN_SUM, stream));
+    rig_launch(RIG_KERNEL_sums, 1, &sums, stream);
+    rig_graph graph = rig_capture_end(stream);
+    soak_graph("graphs of all-reduces", &s, &graph, 1);
+    device_free(values);
+}
+
 /* -------------------------------------------------------------------------------------------------------- C5 */
 
 /* Each rank sends what a long kernel before it has made, from a host that goes on at once. */
@@ -323,6 +357,8 @@ static const test_case cases[] = {
     TEST_CASE(barriers_alone_take_turns, 1, 0),
     TEST_CASE(without_barriers_the_ranks_are_seen_apart, 2, 0),
     TEST_CASE(graphs_of_add_and_consume_keep_neighbours_together, 1, 0),
+    TEST_CASE(graphs_of_barriers_keep_the_ranks_together, 1, 0),
+    TEST_CASE(graphs_of_allreduces_sum_in_rank_order, 1, 0),
     TEST_CASE(c5_a_put_waits_for_the_kernel_that_makes_its_data, 1, 0),
 };
 
