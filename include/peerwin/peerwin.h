@@ -129,13 +129,16 @@ typedef enum {
     PEERWIN_HANDLE_POOL = 16   /* CUDA memory pool */
 } peerwin_handle;
 
-/** How a barrier on a CUDA stream is done. Host space has one of its own and takes AUTO only; this version has MEMOP.
+/**
+ * How a barrier on a CUDA stream is done. Host space has one of its own and takes AUTO only. AUTO is a kernel where no
+ * two ranks share a device; on shared devices memory operations, or a kernel from three ranks on if MPS runs all ranks
+ * of each device side by side (clients of one server, with thread percentages of at most 100 in all).
  */
 typedef enum {
     PEERWIN_BARRIER_AUTO = 0,
-    PEERWIN_BARRIER_EVENT = 1,
-    PEERWIN_BARRIER_MEMOP = 2,
-    PEERWIN_BARRIER_KERNEL = 3
+    PEERWIN_BARRIER_EVENT = 1, /* interprocess events; blocks the host until all have called; one machine only */
+    PEERWIN_BARRIER_MEMOP = 2, /* stream memory operations: takes no processor of the device */
+    PEERWIN_BARRIER_KERNEL = 3 /* a small kernel that waits: slow where ranks take turns on a device */
 } peerwin_barrier_kind;
 
 /* peerwin_config.device */
@@ -450,9 +453,13 @@ PEERWIN_API PEERWIN_MUST_USE peerwin_status peerwin_quiet(peerwin_ctx *ctx, peer
  * rank alone) to go on with the same barrier. STATE: an all-reduce that timed out must be repeated first. A rank in
  * another collective call meanwhile shows as TIMEOUT.
  *
- * In CUDA space the stream waits and the host does not: what is said of TIMEOUT here is then peerwin_stream_sync's.
- * Barriers on different streams are one sequence. UNREACHABLE if some pair has no direct path, STATE while the stream
- * is capturing.
+ * In CUDA space the stream waits and the host does not: what is said of TIMEOUT here is then peerwin_stream_sync's,
+ * except for barriers of kind EVENT. UNREACHABLE if some pair has no direct path.
+ *
+ * Barriers and all-reduces of a context are one sequence, whatever streams they are on: the library makes a stream wait
+ * for the last one on another. A barrier may be captured (STATE for kind EVENT) and the graph launched any number of
+ * times. What is captured is a sequence of its own: a barrier captured on one rank is captured on all, and graphs that
+ * hold barriers or all-reduces are launched in the same order on all ranks, one at a time on each.
  */
 PEERWIN_API PEERWIN_MUST_USE peerwin_status peerwin_barrier(peerwin_ctx *ctx, peerwin_stream stream);
 
@@ -466,7 +473,11 @@ typedef enum { PEERWIN_SUM = 0, PEERWIN_MIN = 1, PEERWIN_MAX = 2 } peerwin_op;
  * Collective: type, op and count must be the same on every rank (MISMATCH on every rank otherwise; ARG on every rank if
  * one rank's are invalid). Orders like a barrier. TIMEOUT: as for peerwin_barrier; a repeated call goes on with the
  * values given first. STATE: it was repeated with other arguments, or a barrier that timed out must be repeated first.
- * In CUDA space this version has none: UNSUPPORTED on every rank.
+ *
+ * In CUDA space `values` is memory that kernels of the device can use (device memory, or page-locked host memory; ARG
+ * otherwise), aligned to a value, and belongs to the stream until it has passed. Arguments are checked by each rank for
+ * itself and not compared: a rank that is refused has not come, and ranks whose arguments differ get wrong results or
+ * wait for each other. It may be captured, as a barrier may. UNREACHABLE if some pair has no direct path.
  */
 PEERWIN_API PEERWIN_MUST_USE peerwin_status peerwin_allreduce(peerwin_ctx *ctx, void *values, int count,
                                                               peerwin_type type, peerwin_op op, peerwin_stream stream);

@@ -225,6 +225,17 @@ static void warn_unknown(void) {
     }
 }
 
+/* A value that MPS would not take either counts as all. */
+pw_env_mps pw_env_read_mps(void) {
+    const char *directory = secure_getenv("CUDA_MPS_PIPE_DIRECTORY");
+    const char *percentage = secure_getenv("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE");
+    pw_env_mps mps = {.directory = directory && *directory ? directory : "/tmp/nvidia-mps", .share = PW_ENV_MPS_ALL};
+    double percent = percentage ? strtod(percentage, NULL) : 100;
+    if (percent > 0 && percent < 100)
+        mps.share = (unsigned)(percent * (PW_ENV_MPS_ALL / 100));
+    return mps;
+}
+
 peerwin_status pw_env_read(const pw_site *site, pw_env *env_out) {
     pw_env env = {.log = PW_LOG_WARN, .verify = 1};
     for (int i = 0; i < ROWS; i++) {

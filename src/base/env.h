@@ -48,6 +48,16 @@ enum {
 /* Reads every variable. ARG or UNSUPPORTED with a sentence that names variable, value and the valid values. */
 PEERWIN_MUST_USE peerwin_status pw_env_read(const pw_site *site, pw_env *env_out);
 
+/* What the environment says of MPS, which is not peerwin's; for processes that are clients of it. */
+typedef struct {
+    const char *directory; /* where the server is found */
+    unsigned share;        /* of the device's threads that this process may use, in thousandths of a percent */
+} pw_env_mps;
+
+enum { PW_ENV_MPS_ALL = 100000 };
+
+pw_env_mps pw_env_read_mps(void);
+
 /* One row of the list of variables, for help texts. */
 typedef struct {
     const char *name;

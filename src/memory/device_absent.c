@@ -5,6 +5,7 @@
  * Devices and their memory in a build without the CUDA headers: there are none, and why. Nobody has a pw_gpu here, so
  * what takes one is never called.
  */
+#include "memory/events.h"
 #include "memory/gpu.h"
 
 static peerwin_status absent(const pw_site *site) {
@@ -131,6 +132,24 @@ peerwin_status pw_gpu_store(pw_gpu *gpu, void *at, uint64_t value, const pw_site
     (void)at;
     (void)value;
     return absent(site);
+}
+
+peerwin_status pw_gpu_step_in(pw_gpu *gpu, const pw_site *site) {
+    (void)gpu;
+    return absent(site);
+}
+
+void pw_gpu_step_out(pw_gpu *gpu) {
+    (void)gpu;
+}
+
+int pw_gpu_gave_up(const pw_gpu *gpu) {
+    (void)gpu;
+    return 0;
+}
+
+const pw_memory_ops *pw_events(void) {
+    return NULL;
 }
 
 peerwin_status pw_gpu_attach(pw_gpu *gpu, void *base, size_t bytes, const pw_site *site, pw_segment *segment_out,

@@ -97,6 +97,11 @@
     X(cuMemHostGetDevicePointer, 3020)                                                                                 \
     X(cuCtxSynchronize, 2000)                                                                                          \
     X(cuEventCreate, 2000)                                                                                             \
+    X(cuEventRecord, 2000)                                                                                             \
+    X(cuStreamWaitEvent, 3020)                                                                                         \
+    X(cuStreamGetCaptureInfo, 10010)                                                                                   \
+    X(cuIpcGetEventHandle, 4010)                                                                                       \
+    X(cuIpcOpenEventHandle, 4010)                                                                                      \
     X(cuEventQuery, 2000)                                                                                              \
     X(cuEventDestroy, 4000)
 

@@ -135,8 +135,21 @@ static void end_stream(pw_gpu *gpu, peerwin_status first) {
 }
 
 static peerwin_status make_staging(pw_gpu *gpu, const pw_site *site) {
-    CUresult code = gpu->driver->cuMemAllocHost(&gpu->staging, PW_STAGING_BYTES);
-    return code == CUDA_SUCCESS ? PEERWIN_OK : pw_fail_cuda(gpu->driver, site, code, "cuMemAllocHost");
+    CUresult code = gpu->driver->cuMemAllocHost(&gpu->staging, PW_STAGING_BYTES + PW_REPORT_BYTES);
+    if (code != CUDA_SUCCESS)
+        return pw_fail_cuda(gpu->driver, site, code, "cuMemAllocHost");
+    gpu->report = (uint64_t *)(void *)((char *)gpu->staging + PW_STAGING_BYTES);
+    __atomic_store_n(gpu->report, 0, __ATOMIC_RELEASE);
+    return PEERWIN_OK;
+}
+
+static peerwin_status make_joint(pw_gpu *gpu, const pw_site *site) {
+    CUresult code = gpu->driver->cuEventCreate(&gpu->joint, CU_EVENT_DISABLE_TIMING);
+    return code == CUDA_SUCCESS ? PEERWIN_OK : pw_fail_cuda(gpu->driver, site, code, "cuEventCreate");
+}
+
+static void end_joint(pw_gpu *gpu, peerwin_status first) {
+    (void)pw_gpu_released(gpu, gpu->driver->cuEventDestroy(gpu->joint), "cuEventDestroy", first);
 }
 
 static void end_staging(pw_gpu *gpu, peerwin_status first) {
@@ -151,11 +164,16 @@ static peerwin_status equip(pw_gpu *gpu, const pw_site *site) {
     status = make_staging(gpu, site);
     if (status != PEERWIN_OK)
         goto end_stream;
-    status = pw_kernels_load(gpu, site);
+    status = make_joint(gpu, site);
     if (status != PEERWIN_OK)
         goto end_staging;
+    status = pw_kernels_load(gpu, site);
+    if (status != PEERWIN_OK)
+        goto end_joint;
     return PEERWIN_OK;
 
+end_joint:
+    end_joint(gpu, status);
 end_staging:
     end_staging(gpu, status);
 end_stream:
@@ -213,6 +231,7 @@ static int unequip(pw_gpu *gpu) {
     if (!pw_gpu_quiet(gpu, "what the library has on the device", &status))
         return 0;
     pw_kernels_unload(gpu);
+    end_joint(gpu, status);
     end_stream(gpu, status);
     end_staging(gpu, status);
     return 1;
@@ -295,7 +314,31 @@ void pw_gpu_leave(pw_gpu *gpu) {
     pop(gpu, PEERWIN_OK);
 }
 
+peerwin_status pw_gpu_step_in(pw_gpu *gpu, const pw_site *site) {
+    CUcontext current = NULL;
+    peerwin_status alive = check_alive(gpu, site);
+    if (alive != PEERWIN_OK)
+        return alive;
+    CUresult code = gpu->driver->cuCtxGetCurrent(&current);
+    if (code != CUDA_SUCCESS)
+        return pw_fail_cuda(gpu->driver, site, code, "cuCtxGetCurrent");
+    gpu->pushed = current != gpu->context;
+    if (!gpu->pushed)
+        return PEERWIN_OK;
+    code = gpu->driver->cuCtxPushCurrent(gpu->context);
+    return code == CUDA_SUCCESS ? PEERWIN_OK : pw_fail_cuda(gpu->driver, site, code, "cuCtxPushCurrent");
+}
+
+void pw_gpu_step_out(pw_gpu *gpu) {
+    if (gpu->pushed)
+        pop(gpu, PEERWIN_OK);
+}
+
 /* ---- what is known of it ---- */
+
+int pw_gpu_gave_up(const pw_gpu *gpu) {
+    return __atomic_load_n(gpu->report, __ATOMIC_ACQUIRE) != 0;
+}
 
 const pw_device *pw_gpu_about(const pw_gpu *gpu) {
     return &gpu->about;

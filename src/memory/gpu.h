@@ -40,6 +40,16 @@ void pw_gpu_close(pw_gpu *gpu);
 PEERWIN_MUST_USE peerwin_status pw_gpu_enter(pw_gpu *gpu, const pw_site *site);
 void pw_gpu_leave(pw_gpu *gpu);
 
+/*
+ * The same for calls that only give work to streams: nothing that a capture would mind, so the thread's capture mode
+ * stays, and a context that is current already is left alone. Does not nest.
+ */
+PEERWIN_MUST_USE peerwin_status pw_gpu_step_in(pw_gpu *gpu, const pw_site *site);
+void pw_gpu_step_out(pw_gpu *gpu);
+
+/* 1 once a kernel of the library has given up waiting. Any thread. */
+int pw_gpu_gave_up(const pw_gpu *gpu);
+
 const pw_device *pw_gpu_about(const pw_gpu *gpu);
 
 /*

@@ -12,7 +12,7 @@
 #include "memory/gpu.h"
 #include "memory/kernels.h"
 
-enum { PW_STAGING_BYTES = 64 << 10 };
+enum { PW_STAGING_BYTES = 64 << 10, PW_REPORT_BYTES = 64 };
 
 struct pw_gpu {
     pw_driver *driver;
@@ -25,10 +25,13 @@ struct pw_gpu {
     int retained;                  /* the primary context, which is released at the end; else the caller's */
     int timeout_ms;
     int rank;
-    CUstream stream; /* the library's own, non-blocking */
-    int held;        /* it did not answer in time: who gives memory back need not wait again */
-    void *staging;   /* page-locked: a copy from or to pageable memory would block, and end later than it returns */
-    int num_access;  /* devices that get access to every mapping: this one first, then those declared */
+    CUstream stream;  /* the library's own, non-blocking */
+    int held;         /* it did not answer in time: who gives memory back need not wait again */
+    void *staging;    /* page-locked: a copy from or to pageable memory would block, and end later than it returns */
+    uint64_t *report; /* page-locked too: kernels tell the host here that they gave up */
+    CUevent joint;    /* joins streams of a capture */
+    int pushed;       /* by pw_gpu_step_in */
+    int num_access;   /* devices that get access to every mapping: this one first, then those declared */
     CUdevice *access;
     CUmodule module;
     CUfunction kernels[PW_NUM_KERNELS];

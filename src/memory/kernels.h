@@ -15,7 +15,9 @@
 #define PW_KERNELS(X)                                                                                                  \
     X(COPY, pw_kernel_copy)                                                                                            \
     X(BOX, pw_kernel_box)                                                                                              \
-    X(WORD, pw_kernel_word)
+    X(WORD, pw_kernel_word)                                                                                            \
+    X(BARRIER, pw_kernel_barrier)                                                                                      \
+    X(REDUCE, pw_kernel_reduce)
 
 enum {
 #define PW_KERNEL_ENTRY(name, function) PW_KERNEL_##name,
@@ -75,5 +77,49 @@ typedef struct {
     uint64_t value;
     uint32_t op;
 } pw_word_args;
+
+/*
+ * Kernels that ranks meet in. They wait: until what they wait for is there, or `broken` is not 0, or for `patience`
+ * nanoseconds (0 = without end), after which they set `broken`, so that no later one waits, and tell the host in
+ * `report`. Whoever gives up ends its epoch as well, so that streams that await the end of it go on.
+ */
+typedef struct {
+    uint64_t *epoch; /* of the series: the last one that is over */
+    uint64_t *broken;
+    uint64_t *report; /* host memory */
+    uint64_t patience;
+} pw_meeting;
+
+/* The arena's: bytes of a line and of a slot; and peerwin_type and peerwin_op. */
+enum { PW_MEETING_LINE = 128, PW_MEETING_SLOT = 1024 };
+enum { PW_MEETING_DOUBLE = 0, PW_MEETING_FLOAT = 1, PW_MEETING_SUM = 0, PW_MEETING_MIN = 1 };
+
+/* Ranks written to by one launch, and lanes of its block; a meeting of more ranks takes several launches. */
+enum { PW_MEETING_PEERS = 64, PW_MEETING_LANES = 128 };
+
+/* BARRIER. The last launch of a barrier also waits, and ends it. */
+typedef struct {
+    pw_meeting meeting;
+    char *lines; /* mine, one per writer */
+    uint32_t size;
+    uint32_t waits;
+    uint32_t num_peers;
+    char *peers[PW_MEETING_PEERS]; /* my line at each of them, myself among them */
+} pw_barrier_args;
+
+/* REDUCE. Publishing and combining may be launched apart, with something between that makes them wait for nothing. */
+enum { PW_REDUCE_PUBLISH = 1, PW_REDUCE_COMBINE = 2 };
+typedef struct {
+    pw_meeting meeting;
+    void *values;
+    char *slots; /* mine, two per writer */
+    uint32_t size;
+    uint32_t count;
+    uint32_t type; /* peerwin_type */
+    uint32_t op;   /* peerwin_op */
+    uint32_t parts;
+    uint32_t num_peers;
+    char *peers[PW_MEETING_PEERS]; /* my two slots at each of them, myself among them */
+} pw_reduce_args;
 
 #endif

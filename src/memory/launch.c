@@ -54,11 +54,13 @@ static peerwin_status launch_nothing(pw_gpu *gpu, int kernel, const pw_site *sit
         pw_copy_args copy;
         pw_box_args box;
         pw_word_args word;
+        pw_barrier_args barrier;
+        pw_reduce_args reduce;
     } args;
     memset(&args, 0, sizeof args);
     if (kernel == PW_KERNEL_BOX)
         args.box.per_row = args.box.per_plane = 1;
-    const unsigned lanes = kernel == PW_KERNEL_WORD ? 1 : PW_KERNEL_LANES;
+    const unsigned lanes = kernel == PW_KERNEL_WORD ? 1 : PW_KERNEL_LANES; /* PW_MEETING_LANES are as many */
     peerwin_status status = launch(gpu, gpu->stream, kernel, 1, lanes, &args, site);
     return status == PEERWIN_OK ? pw_gpu_settle(gpu, site) : status;
 }
@@ -258,4 +260,65 @@ peerwin_status pw_launch_add(pw_gpu *gpu, peerwin_stream stream, void *word, uin
 
 peerwin_status pw_launch_store(pw_gpu *gpu, peerwin_stream stream, void *word, uint64_t value, const pw_site *site) {
     return launch_word(gpu, stream, word, value, PW_WORD_STORE, site);
+}
+
+/* ---- meetings ---- */
+
+_Static_assert((int)PW_MEETING_LANES == (int)PW_KERNEL_LANES, "a launch of nothing has the lanes of every kernel");
+_Static_assert((int)PW_MEETING_DOUBLE == PEERWIN_DOUBLE && (int)PW_MEETING_FLOAT == PEERWIN_FLOAT &&
+                   (int)PW_MEETING_SUM == PEERWIN_SUM && (int)PW_MEETING_MIN == PEERWIN_MIN,
+               "kernels count types and operations as the public header does");
+
+static pw_meeting meeting_of(const pw_gpu *gpu, const pw_launch_meeting *m) {
+    return (pw_meeting){.epoch = m->epoch, .broken = m->broken, .report = gpu->report, .patience = m->patience};
+}
+
+/* The next peers from *done on, those to the right of this rank first; how many they are. */
+static uint32_t next_peers(const pw_launch_meeting *m, const pw_launch_places *mine, int *done,
+                           char *peers[PW_MEETING_PEERS]) {
+    uint32_t count = 0;
+    for (; *done < m->size && count < PW_MEETING_PEERS; (*done)++)
+        peers[count++] = mine->at(mine->of, (m->rank + 1 + *done) % m->size);
+    return count;
+}
+
+static unsigned lanes_for(size_t work) {
+    return work >= PW_MEETING_LANES ? PW_MEETING_LANES : (unsigned)(work + 31) / 32 * 32;
+}
+
+peerwin_status pw_launch_barrier(pw_gpu *gpu, peerwin_stream stream, const pw_launch_meeting *meeting, char *lines,
+                                 const pw_launch_places *mine, int *given, const pw_site *site) {
+    pw_barrier_args args = {.meeting = meeting_of(gpu, meeting), .lines = lines, .size = (uint32_t)meeting->size};
+    peerwin_status status = PEERWIN_OK;
+    for (int done = 0; done < meeting->size && status == PEERWIN_OK;) {
+        args.num_peers = next_peers(meeting, mine, &done, args.peers);
+        args.waits = done == meeting->size;
+        status = launch(gpu, stream, PW_KERNEL_BARRIER, 1, lanes_for((size_t)meeting->size), &args, site);
+        *given |= status == PEERWIN_OK;
+    }
+    return status;
+}
+
+/* One launch, if all peers fit into it and nothing stands between publishing and combining. */
+peerwin_status pw_launch_reduce(pw_gpu *gpu, peerwin_stream stream, const pw_launch_meeting *meeting,
+                                const pw_launch_values *values, char *slots, const pw_launch_places *mine, int *given,
+                                const pw_site *site) {
+    pw_reduce_args args = {.meeting = meeting_of(gpu, meeting),
+                           .values = values->values,
+                           .slots = slots,
+                           .size = (uint32_t)meeting->size,
+                           .count = (uint32_t)values->count,
+                           .type = (uint32_t)values->type,
+                           .op = (uint32_t)values->op};
+    peerwin_status status = PEERWIN_OK;
+    int done = values->parts & PW_REDUCE_PUBLISH ? 0 : meeting->size;
+    do {
+        args.num_peers = next_peers(meeting, mine, &done, args.peers);
+        args.parts = (args.num_peers > 0 ? PW_REDUCE_PUBLISH : 0u) |
+                     (done == meeting->size ? values->parts & PW_REDUCE_COMBINE : 0u);
+        const size_t words = 2 * (size_t)values->count * (size_t)meeting->size;
+        status = launch(gpu, stream, PW_KERNEL_REDUCE, 1, lanes_for(words), &args, site);
+        *given |= status == PEERWIN_OK;
+    } while (done < meeting->size && status == PEERWIN_OK);
+    return status;
 }

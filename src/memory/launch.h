@@ -26,4 +26,37 @@ PEERWIN_MUST_USE peerwin_status pw_launch_add(pw_gpu *gpu, peerwin_stream stream
 PEERWIN_MUST_USE peerwin_status pw_launch_store(pw_gpu *gpu, peerwin_stream stream, void *word, uint64_t value,
                                                 const pw_site *site);
 
+/* What a kernel that waits for other ranks' needs; see kernels.h. */
+typedef struct {
+    uint64_t *epoch, *broken;
+    uint64_t patience; /* ns, 0 = without end */
+    int rank, size;
+} pw_launch_meeting;
+
+/*
+ * A barrier by kernels, with lines in my arena at `lines`: line_of(owner) is my line at that rank. Several launches if
+ * there are many ranks; *given is set once the first is the driver's.
+ */
+typedef struct {
+    char *(*at)(const void *of, int owner);
+    const void *of;
+} pw_launch_places;
+
+PEERWIN_MUST_USE peerwin_status pw_launch_barrier(pw_gpu *gpu, peerwin_stream stream, const pw_launch_meeting *meeting,
+                                                  char *lines, const pw_launch_places *mine, int *given,
+                                                  const pw_site *site);
+
+/* The same for an all-reduce, or a part of one (PW_REDUCE_...): `values` is memory that kernels may use. */
+typedef struct {
+    void *values;
+    int count;
+    peerwin_type type;
+    peerwin_op op;
+    unsigned parts;
+} pw_launch_values;
+
+PEERWIN_MUST_USE peerwin_status pw_launch_reduce(pw_gpu *gpu, peerwin_stream stream, const pw_launch_meeting *meeting,
+                                                 const pw_launch_values *values, char *slots,
+                                                 const pw_launch_places *mine, int *given, const pw_site *site);
+
 #endif

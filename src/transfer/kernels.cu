@@ -21,6 +21,8 @@
 #include "peerwin/device/copy.h"
 #include "peerwin/device/words.h"
 
+#include <string.h>
+
 enum {
     LANES = PW_KERNEL_LANES,
     BOX_DEPTH = 4, /* loads in flight per lane */
@@ -234,3 +236,198 @@ PW_KERNEL void __launch_bounds__(1) pw_kernel_word(pw_word_args a) {
     }
 }
 SIMK_KERNEL(pw_kernel_word, pw_word_args);
+
+/* ---- meetings ---- */
+
+/*
+ * Epochs are compared cyclically. A lane that stores has fenced before, so that its store releases what the stream did
+ * before the kernel; a lane that waits polls memory of its own device with acquire. What comes after the kernel on the
+ * stream begins after the last lane's poll.
+ */
+
+/* Looked at now and then, since both words are far away from the polling. */
+static __device__ __forceinline__ int gives_up(const pw_meeting *m, uint64_t since, uint32_t turn) {
+    if (turn % 128 != 0)
+        return 0;
+    if (pw_load_system(m->broken) != 0)
+        return 1;
+    if (m->patience == 0 || pw_device_time() - since < m->patience)
+        return 0;
+    pw_store_system(m->broken, 1);
+    pw_store_system(m->report, 1);
+    return 1;
+}
+
+PW_KERNEL void __launch_bounds__(PW_MEETING_LANES) pw_kernel_barrier(pw_barrier_args a) {
+    SIMK_EACH_LANE {
+        for (uint32_t i = threadIdx.x; i < a.num_peers; i += blockDim.x) {
+            pw_fence_system();
+            pw_store_system((uint64_t *)a.peers[i], *a.meeting.epoch + 1);
+        }
+    }
+    if (a.waits) {
+        SIMK_EACH_LANE {
+            const uint64_t epoch = *a.meeting.epoch + 1;
+            const uint64_t since = pw_device_time();
+            uint32_t turn = 0;
+            for (uint32_t i = threadIdx.x; i < a.size; i += blockDim.x) {
+                const uint64_t *line = (const uint64_t *)(a.lines + (size_t)i * PW_MEETING_LINE);
+                while ((int64_t)(pw_load_acquire_system(line) - epoch) < 0 && !gives_up(&a.meeting, since, ++turn))
+                    pw_poll_pause(turn);
+            }
+        }
+        __syncthreads();
+        if (threadIdx.x == 0)
+            *a.meeting.epoch += 1;
+    }
+}
+SIMK_KERNEL(pw_kernel_barrier, pw_barrier_args);
+
+/* ---- REDUCE ---- */
+
+/*
+ * A value travels in words of 64 bits, each with 32 bits of data and a mark of the epoch, so that a word that has the
+ * mark has the data. Memory that was never written has mark 0, which no epoch has; a slot is used by every second
+ * epoch, and the marks of neighbours among these differ.
+ */
+static __device__ __forceinline__ uint32_t mark_of(uint64_t epoch) {
+    return (uint32_t)epoch != 0 ? (uint32_t)epoch : UINT32_MAX;
+}
+
+static __device__ __forceinline__ uint64_t *word_in(char *slots, uint64_t epoch, uint32_t word) {
+    return (uint64_t *)(slots + (epoch & 1) * PW_MEETING_SLOT) + word;
+}
+
+static __device__ __forceinline__ uint32_t words_of(const pw_reduce_args *a) {
+    return a->count * (a->type == PW_MEETING_FLOAT ? 1 : 2);
+}
+
+static __device__ __forceinline__ char *slots_of(const pw_reduce_args *a, uint32_t writer) {
+    return a->slots + 2 * (size_t)writer * PW_MEETING_SLOT;
+}
+
+static __device__ __forceinline__ void publish(const pw_reduce_args *a) {
+    const uint32_t words = words_of(a);
+    SIMK_EACH_LANE {
+        const uint64_t epoch = *a->meeting.epoch + 1;
+        pw_fence_system();
+        for (uint32_t i = threadIdx.x; i < a->num_peers * words; i += blockDim.x) {
+            const uint32_t word = i % words;
+            const uint64_t data = ((const uint32_t *)a->values)[word];
+            pw_store_system(word_in(a->peers[i / words], epoch, word), (uint64_t)mark_of(epoch) << 32 | data);
+        }
+    }
+}
+
+#define PW_COMBINE(a, b, op)                                                                                           \
+    ((op) == PW_MEETING_SUM ? (a) + (b) : (op) == PW_MEETING_MIN ? ((b) < (a) ? (b) : (a)) : ((b) > (a) ? (b) : (a)))
+
+static __device__ __forceinline__ uint64_t combine_double(uint64_t x, uint64_t y, uint32_t op) {
+    double a, b;
+    memcpy(&a, &x, sizeof a);
+    memcpy(&b, &y, sizeof b);
+    if (op != PW_MEETING_SUM && (a != a || b != b))
+        return a != a ? x : y;
+    a = PW_COMBINE(a, b, op);
+    memcpy(&x, &a, sizeof x);
+    return x;
+}
+
+static __device__ __forceinline__ uint64_t combine_float(uint64_t x, uint64_t y, uint32_t op) {
+    const uint32_t low_x = (uint32_t)x, low_y = (uint32_t)y;
+    uint32_t low;
+    float a, b;
+    memcpy(&a, &low_x, sizeof a);
+    memcpy(&b, &low_y, sizeof b);
+    if (op != PW_MEETING_SUM && (a != a || b != b))
+        return a != a ? x : y;
+    a = PW_COMBINE(a, b, op);
+    memcpy(&low, &a, sizeof low);
+    return low;
+}
+
+static __device__ __forceinline__ uint64_t combine_int64(uint64_t x, uint64_t y, uint32_t op) {
+    const int64_t a = (int64_t)x, b = (int64_t)y;
+    return op == PW_MEETING_SUM ? x + y : (uint64_t)PW_COMBINE(a, b, op);
+}
+
+static __device__ __forceinline__ uint64_t combine(uint64_t x, uint64_t y, uint32_t type, uint32_t op) {
+    return type == PW_MEETING_DOUBLE  ? combine_double(x, y, op)
+           : type == PW_MEETING_FLOAT ? combine_float(x, y, op)
+                                      : combine_int64(x, y, op);
+}
+
+/* What came of the first ranks is kept close by; more ranks than fit are read again. */
+enum { NEAR_WORDS = 2048 };
+
+static __device__ __forceinline__ uint32_t data_at(const pw_reduce_args *a, const uint32_t *near, uint64_t epoch,
+                                                   uint32_t rank, uint32_t words, uint32_t word) {
+    const uint32_t i = rank * words + word;
+    return i < NEAR_WORDS ? near[i] : (uint32_t)pw_load_system(word_in(slots_of(a, rank), epoch, word));
+}
+
+static __device__ __forceinline__ uint64_t value_at(const pw_reduce_args *a, const uint32_t *near, uint64_t epoch,
+                                                    uint32_t rank, uint32_t i) {
+    if (a->type == PW_MEETING_FLOAT)
+        return data_at(a, near, epoch, rank, a->count, i);
+    return (uint64_t)data_at(a, near, epoch, rank, 2 * a->count, 2 * i + 1) << 32 |
+           data_at(a, near, epoch, rank, 2 * a->count, 2 * i);
+}
+
+/* Waits for all words of all ranks; 1 in *gave_up if some did not come. */
+static __device__ __forceinline__ void gather(const pw_reduce_args *a, uint32_t *near, int *gave_up) {
+    const uint32_t words = words_of(a);
+    SIMK_EACH_LANE {
+        const uint64_t epoch = *a->meeting.epoch + 1;
+        const uint64_t since = pw_device_time();
+        uint32_t turn = 0;
+        for (uint32_t i = threadIdx.x; i < a->size * words; i += blockDim.x) {
+            const uint64_t *at = word_in(slots_of(a, i / words), epoch, i % words);
+            uint64_t word = pw_load_acquire_system(at);
+            while ((uint32_t)(word >> 32) != mark_of(epoch) && !gives_up(&a->meeting, since, ++turn)) {
+                pw_poll_pause(turn);
+                word = pw_load_acquire_system(at);
+            }
+            if ((uint32_t)(word >> 32) != mark_of(epoch))
+                *gave_up = 1;
+            if (i < NEAR_WORDS)
+                near[i] = (uint32_t)word;
+        }
+    }
+}
+
+/* In rank order, so that every rank gets the same bits. */
+static __device__ __forceinline__ void combine_all(const pw_reduce_args *a, const uint32_t *near) {
+    SIMK_EACH_LANE {
+        const uint64_t epoch = *a->meeting.epoch + 1;
+        for (uint32_t i = threadIdx.x; i < a->count; i += blockDim.x) {
+            uint64_t value = value_at(a, near, epoch, 0, i);
+            for (uint32_t rank = 1; rank < a->size; rank++)
+                value = combine(value, value_at(a, near, epoch, rank, i), a->type, a->op);
+            if (a->type == PW_MEETING_FLOAT)
+                ((uint32_t *)a->values)[i] = (uint32_t)value;
+            else
+                ((uint64_t *)a->values)[i] = value;
+        }
+    }
+}
+
+PW_KERNEL void __launch_bounds__(PW_MEETING_LANES) pw_kernel_reduce(pw_reduce_args a) {
+    __shared__ uint32_t near[NEAR_WORDS];
+    __shared__ int gave_up;
+    if (threadIdx.x == 0)
+        gave_up = 0;
+    __syncthreads();
+    if (a.parts & PW_REDUCE_PUBLISH)
+        publish(&a);
+    if (a.parts & PW_REDUCE_COMBINE) {
+        gather(&a, near, &gave_up);
+        __syncthreads();
+        if (!gave_up)
+            combine_all(&a, near);
+        __syncthreads();
+        if (threadIdx.x == 0)
+            *a.meeting.epoch += 1;
+    }
+}
+SIMK_KERNEL(pw_kernel_reduce, pw_reduce_args);

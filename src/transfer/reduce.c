@@ -14,6 +14,7 @@
 #include "transfer/combine.h"
 #include "transfer/door.h"
 #include "transfer/gather.h"
+#include "transfer/stream.h"
 #include "transfer/wait.h"
 
 #include <string.h>
@@ -97,7 +98,6 @@ static peerwin_status check(const void *values, int count, peerwin_type type, pe
 peerwin_status peerwin_allreduce(peerwin_ctx *ctx, void *values, int count, peerwin_type type, peerwin_op op,
                                  peerwin_stream stream) {
     static const char call[] = "peerwin_allreduce";
-    (void)stream;
     if (!ctx)
         return pw_refuse_null(NULL, call, "ctx");
     peerwin_status status = pw_ctx_enter(ctx, call);
@@ -105,8 +105,10 @@ peerwin_status peerwin_allreduce(peerwin_ctx *ctx, void *values, int count, peer
         return status;
     const pw_site *site = PW_SITE(call, NULL, ctx->rank, PW_NONE);
     request mine = {.values = values, .count = count, .type = type, .op = op};
-    if (pw_on_streams(ctx)) { /* the same on every rank, so nobody waits */
-        status = pw_fail(PEERWIN_ERR_UNSUPPORTED, site, "there is no all-reduce in CUDA space yet: use MPI_Allreduce");
+    if (pw_on_streams(ctx)) {
+        status = check(values, count, type, op, site);
+        if (status == PEERWIN_OK)
+            status = pw_stream_allreduce(ctx, values, count, type, op, stream, site);
     } else if (ctx->barrier.pending) {
         status = pw_fail(PEERWIN_ERR_STATE, site, "a barrier that timed out must be repeated first");
     } else {

@@ -42,8 +42,13 @@ PEERWIN_MUST_USE peerwin_status pw_stream_read_signal(peerwin_win *win, unsigned
 PEERWIN_MUST_USE peerwin_status pw_stream_check_signal(const peerwin_win *win, int rank, peerwin_signal_op op,
                                                        const pw_site *site);
 
-/* The barrier of all ranks on a stream, by memory operations. Does not block the host. */
+/* The barrier of all ranks on a stream. Does not block the host, unless it is of kind EVENT. */
 PEERWIN_MUST_USE peerwin_status pw_stream_barrier(peerwin_ctx *ctx, peerwin_stream stream, const pw_site *site);
+
+/* The arguments but `values` have been checked. */
+PEERWIN_MUST_USE peerwin_status pw_stream_allreduce(peerwin_ctx *ctx, void *values, int count, peerwin_type type,
+                                                    peerwin_op op, peerwin_stream stream, const pw_site *site);
+
 PEERWIN_MUST_USE peerwin_status pw_stream_quiet(peerwin_ctx *ctx, peerwin_stream stream, const pw_site *site);
 
 /* Waits on the host for the stream, with deadline and dead-peer check. */

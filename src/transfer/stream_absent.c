@@ -103,6 +103,17 @@ peerwin_status pw_stream_barrier(peerwin_ctx *ctx, peerwin_stream stream, const 
     return absent(site);
 }
 
+peerwin_status pw_stream_allreduce(peerwin_ctx *ctx, void *values, int count, peerwin_type type, peerwin_op op,
+                                   peerwin_stream stream, const pw_site *site) {
+    (void)ctx;
+    (void)values;
+    (void)count;
+    (void)type;
+    (void)op;
+    (void)stream;
+    return absent(site);
+}
+
 peerwin_status pw_stream_quiet(peerwin_ctx *ctx, peerwin_stream stream, const pw_site *site) {
     (void)ctx;
     (void)stream;

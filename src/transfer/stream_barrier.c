@@ -2,130 +2,90 @@
  * Copyright (c) 2026, the peerwin contributors.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The barrier on streams, by memory operations: no kernel, no spinning, nothing that blocks the host.
+ * The barrier on streams: by memory operations, by a kernel, or by events, as was agreed at init.
  *
- * Rank w writes its epoch into its line of every arena, a release, and waits until all lines of its own arena have
- * reached it. Epochs only grow and a line has one writer, so barriers may follow each other at once, as in host space.
- *
- * Barriers of a context form one sequence, also across streams. On another stream than the last one's, the lines of my
- * own arena, mine included, are awaited for the last epoch before the next is written: that they have it is the very
- * end of the last barrier. It needs no event, and works when the old stream was destroyed meanwhile. Streams are told
- * apart by the driver's number, since a handle may be used again.
+ * By a kernel: each lane stores the epoch into this rank's line at a peer, and polls a peer's line in its own arena.
+ * The epoch stands in device memory and is counted by the kernel, so a graph can run it again.
  */
-#include "transfer/stream_door.h"
+#include "transfer/stream_meet.h"
 #include "window/watchdog.h"
 
-/* Operations of one call to the driver, which takes fewer than 256. */
-enum { BATCH = 255 };
-
 typedef struct {
-    peerwin_ctx *ctx;
-    peerwin_stream stream;
-    const pw_site *site;
-    unsigned count;
-    int given; /* some operations are the driver's already, and cannot be taken back */
-    CUstreamBatchMemOpParams operations[BATCH];
-} batch;
+    const peerwin_ctx *ctx;
+    int series;
+} lines;
 
-static peerwin_status give(batch *b) {
-    CUresult code = b->ctx->gpu->driver->cuStreamBatchMemOp(pw_cu_stream(b->stream), b->count, b->operations, 0);
-    b->count = 0;
-    b->given |= code == CUDA_SUCCESS;
-    return pw_stream_result(b->ctx, code, "cuStreamBatchMemOp", b->site);
+static char *my_line_at(const void *of, int owner) {
+    const lines *l = of;
+    const peerwin_ctx *ctx = l->ctx;
+    return ctx->peers[owner].arena + ctx->arena_layout.kernel_lines[l->series] + (size_t)ctx->rank * PW_LINE;
 }
 
-static peerwin_status add(batch *b, const CUstreamBatchMemOpParams *operation) {
-    b->operations[b->count++] = *operation;
-    return b->count == BATCH ? give(b) : PEERWIN_OK;
-}
-
-static CUdeviceptr line_of(const peerwin_ctx *ctx, int owner, int writer) {
-    return pw_device_address(pw_arena_line(ctx->peers[owner].arena, &ctx->arena_layout, writer));
-}
-
-/* Writes my epoch to everyone, myself last. */
-static peerwin_status arrive(batch *b, uint64_t epoch) {
-    const peerwin_ctx *ctx = b->ctx;
-    peerwin_status status = PEERWIN_OK;
-    for (int i = 1; i <= ctx->size && status == PEERWIN_OK; i++) {
-        int rank = (ctx->rank + i) % ctx->size;
-        CUstreamBatchMemOpParams write = {0};
-        write.writeValue.operation = CU_STREAM_MEM_OP_WRITE_VALUE_64;
-        write.writeValue.address = line_of(ctx, rank, ctx->rank);
-        write.writeValue.value64 = epoch;
-        status = add(b, &write);
-    }
+static peerwin_status meet_by_kernel(pw_step *step) {
+    peerwin_ctx *ctx = step->ctx;
+    const lines mine = {ctx, pw_series_of(step)};
+    const pw_launch_places places = {my_line_at, &mine};
+    const pw_launch_meeting meeting = pw_meeting_of(step, pw_my_control(ctx)->barrier_epoch);
+    char *in = ctx->peers[ctx->rank].arena + ctx->arena_layout.kernel_lines[mine.series];
+    pw_watchdog_expect_kernels(ctx);
+    peerwin_status status = pw_launch_barrier(ctx->gpu, step->stream, &meeting, in, &places, &step->given, step->site);
+    if (status == PEERWIN_OK && !step->capture)
+        ctx->sequence.barriers++;
     return status;
 }
 
-/* Waits for everyone's epoch in my own arena. */
-static peerwin_status await(batch *b, uint64_t epoch) {
-    peerwin_ctx *ctx = b->ctx;
-    unsigned flags = pw_stream_wait_flags(ctx);
-    peerwin_status status = PEERWIN_OK;
-    for (int rank = 0; rank < ctx->size && status == PEERWIN_OK; rank++) {
-        CUstreamBatchMemOpParams wait = {0};
-        wait.waitValue.operation = CU_STREAM_MEM_OP_WAIT_VALUE_64;
-        wait.waitValue.address = line_of(ctx, ctx->rank, rank);
-        wait.waitValue.value64 = epoch;
-        wait.waitValue.flags = flags;
-        status = add(b, &wait);
-    }
-    return status;
+static pw_last kind_of(const pw_step *step) {
+    const peerwin_ctx *ctx = step->ctx;
+    if (step->capture)
+        return pw_kernels_meet(ctx) ? PW_LAST_BARRIER : PW_LAST_LINES;
+    return ctx->barrier_kind == PEERWIN_BARRIER_KERNEL  ? PW_LAST_BARRIER
+           : ctx->barrier_kind == PEERWIN_BARRIER_EVENT ? PW_LAST_EVENTS
+                                                        : PW_LAST_LINES;
 }
 
-static peerwin_status enqueue(batch *b, uint64_t series) {
-    peerwin_ctx *ctx = b->ctx;
-    peerwin_status status = PEERWIN_OK;
-    uint64_t epoch = ctx->stream_epoch + 1;
-    pw_watchdog_expect_barrier(ctx, epoch);
-    if (ctx->stream_epoch > 0 && ctx->stream_series != series)
-        status = await(b, ctx->stream_epoch);
-    if (status == PEERWIN_OK)
-        status = arrive(b, epoch);
-    if (status == PEERWIN_OK)
-        status = await(b, epoch);
-    if (status == PEERWIN_OK && b->count > 0)
-        status = give(b);
-    if (status == PEERWIN_OK)
-        status = pw_stream_acquire(ctx, b->stream, b->site);
-    if (status != PEERWIN_OK)
-        return status;
-    ctx->stream_epoch = epoch;
-    ctx->stream_series = series;
+static peerwin_status meet(pw_step *step, pw_last kind) {
+    switch (kind) {
+    case PW_LAST_BARRIER:
+        return meet_by_kernel(step);
+    case PW_LAST_EVENTS:
+        return pw_meet_by_events(step);
+    default:
+        return pw_meet_by_words(step);
+    }
+}
+
+/* An EVENT barrier that timed out is on its stream already. */
+static peerwin_status check_state(const pw_step *step) {
+    const peerwin_ctx *ctx = step->ctx;
+    if (step->capture && ctx->barrier_kind == PEERWIN_BARRIER_EVENT)
+        return pw_fail(PEERWIN_ERR_STATE, step->site,
+                       "the stream is capturing, and barriers of kind EVENT cannot be captured: use MEMOP or KERNEL");
+    if (ctx->barrier.pending && ctx->sequence.pending != step->number)
+        return pw_fail(PEERWIN_ERR_STATE, step->site,
+                       "a barrier that timed out must be repeated on the same stream first");
     return PEERWIN_OK;
 }
 
-/* The values of a barrier are fixed when it is enqueued, so a graph could not run it twice. */
-static peerwin_status barrier(batch *b) {
-    const peerwin_ctx *ctx = b->ctx;
-    int capturing = 0;
-    unsigned long long series = 0;
-    peerwin_status status = pw_stream_is_capturing(ctx, b->stream, b->site, &capturing);
-    if (status == PEERWIN_OK && capturing)
-        status = pw_fail(PEERWIN_ERR_STATE, b->site, "the stream is capturing, and barriers cannot be captured yet");
-    if (status != PEERWIN_OK)
+static peerwin_status barrier(pw_step *step) {
+    const peerwin_ctx *ctx = step->ctx;
+    pw_last kind = kind_of(step);
+    peerwin_status status = check_state(step);
+    if (status != PEERWIN_OK || ctx->size == 1)
         return status;
-    CUresult code = ctx->gpu->driver->cuStreamGetId(pw_cu_stream(b->stream), &series);
-    status = pw_stream_result(ctx, code, "cuStreamGetId", b->site);
-    return status == PEERWIN_OK ? enqueue(b, series) : status;
+    if (!ctx->barrier.pending)
+        status = pw_meet_join(step);
+    if (status == PEERWIN_OK)
+        status = meet(step, kind);
+    return status == PEERWIN_OK ? pw_meet_done(step, kind) : status;
 }
 
 peerwin_status pw_stream_barrier(peerwin_ctx *ctx, peerwin_stream stream, const pw_site *site) {
+    pw_step step;
     if (!ctx->all_direct)
         return pw_fail(PEERWIN_ERR_UNREACHABLE, site,
                        "a barrier on a stream needs a direct path between all ranks: see peerwin_peer_query");
-    peerwin_status status = pw_stream_enter(ctx, stream, site);
+    peerwin_status status = pw_step_in(&step, ctx, stream, site);
     if (status != PEERWIN_OK)
         return status;
-    batch b;
-    b.ctx = ctx;
-    b.stream = stream;
-    b.site = site;
-    b.count = 0;
-    b.given = 0;
-    status = barrier(&b);
-    if (status != PEERWIN_OK && b.given) /* half a barrier: this rank is out of step */
-        pw_ctx_break(ctx, pw_cause_make(status, ctx->rank));
-    return pw_stream_leave(ctx, status);
+    return pw_step_out(&step, barrier(&step));
 }

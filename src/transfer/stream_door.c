@@ -62,6 +62,65 @@ peerwin_status pw_stream_leave(peerwin_ctx *ctx, peerwin_status status) {
     return tell_loss(ctx, status);
 }
 
+/* ---- steps ---- */
+
+static peerwin_status find_number(pw_step *step) {
+    peerwin_ctx *ctx = step->ctx;
+    unsigned long long number = 0;
+    CUresult code = ctx->gpu->driver->cuStreamGetId(pw_cu_stream(step->stream), &number);
+    if (code == CUDA_ERROR_INVALID_HANDLE || code == CUDA_ERROR_INVALID_VALUE)
+        return pw_fail(PEERWIN_ERR_ARG, step->site, "this is not a stream, or it was destroyed");
+    peerwin_status status = pw_stream_result(ctx, code, "cuStreamGetId", step->site);
+    step->number = number;
+    if (status != PEERWIN_OK || number == ctx->sequence.known)
+        return status;
+    if (!is_default(step->stream))
+        status = check_own(ctx, step->stream, step->site);
+    if (status == PEERWIN_OK)
+        ctx->sequence.known = number;
+    return status;
+}
+
+static peerwin_status find_capture(pw_step *step) {
+    const peerwin_ctx *ctx = step->ctx;
+    CUstreamCaptureStatus state = CU_STREAM_CAPTURE_STATUS_NONE;
+    cuuint64_t number = 0;
+    int capturing = 0;
+    peerwin_status status = pw_stream_is_capturing(ctx, step->stream, step->site, &capturing);
+    if (status != PEERWIN_OK || !capturing)
+        return status;
+    CUresult code = ctx->gpu->driver->cuStreamGetCaptureInfo(pw_cu_stream(step->stream), &state, &number);
+    status = pw_stream_result(ctx, code, "cuStreamGetCaptureInfo", step->site);
+    if (status == PEERWIN_OK && state != CU_STREAM_CAPTURE_STATUS_ACTIVE)
+        status = pw_fail(PEERWIN_ERR_STATE, step->site, "the capture of this stream is invalid: end it");
+    step->capture = number;
+    return status;
+}
+
+peerwin_status pw_step_in(pw_step *step, peerwin_ctx *ctx, peerwin_stream stream, const pw_site *site) {
+    *step = (pw_step){.ctx = ctx, .stream = stream, .site = site};
+    peerwin_status status = tell_loss(ctx, pw_gpu_step_in(ctx->gpu, site));
+    if (status != PEERWIN_OK)
+        return status;
+    status = find_number(step);
+    if (status == PEERWIN_OK)
+        status = find_capture(step);
+    return status == PEERWIN_OK ? status : pw_step_out(step, status);
+}
+
+peerwin_status pw_step_out(pw_step *step, peerwin_status status) {
+    peerwin_ctx *ctx = step->ctx;
+    pw_gpu_step_out(ctx->gpu);
+    if (__builtin_expect(status != PEERWIN_OK && step->given && step->capture == 0, 0))
+        pw_ctx_break(ctx, pw_cause_make(status, ctx->rank));
+    return tell_loss(ctx, status);
+}
+
+peerwin_status pw_step_gave(pw_step *step, CUresult code, const char *call) {
+    step->given |= code == CUDA_SUCCESS;
+    return pw_stream_result(step->ctx, code, call, step->site);
+}
+
 peerwin_status pw_stream_is_capturing(const peerwin_ctx *ctx, peerwin_stream stream, const pw_site *site,
                                       int *capturing_out) {
     CUstreamCaptureStatus state = CU_STREAM_CAPTURE_STATUS_NONE;

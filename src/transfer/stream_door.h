@@ -20,6 +20,27 @@
  */
 PEERWIN_MUST_USE peerwin_status pw_stream_enter(peerwin_ctx *ctx, peerwin_stream stream, const pw_site *site);
 
+/*
+ * One barrier or all-reduce on its way into a stream. Comes in as pw_stream_enter does, but for work that is only
+ * enqueued; also when the stream captures.
+ */
+typedef struct {
+    peerwin_ctx *ctx;
+    peerwin_stream stream;
+    const pw_site *site;
+    uint64_t number;  /* of the stream; handles are used again, numbers are not */
+    uint64_t capture; /* the number of the capture that it is in, 0 = none */
+    int given;        /* some work is the driver's already, and cannot be taken back */
+} pw_step;
+
+PEERWIN_MUST_USE peerwin_status pw_step_in(pw_step *step, peerwin_ctx *ctx, peerwin_stream stream, const pw_site *site);
+
+/* Leaves and passes `status` on. A failure after something was given breaks the context: this rank is out of step. */
+PEERWIN_MUST_USE peerwin_status pw_step_out(pw_step *step, peerwin_status status);
+
+/* OK, or what a failed driver call of the step means. Notes that something was given. */
+PEERWIN_MUST_USE peerwin_status pw_step_gave(pw_step *step, CUresult code, const char *call);
+
 /* Leaves and passes `status` on; a lost CUDA context breaks the peerwin context first, at every rank. */
 PEERWIN_MUST_USE peerwin_status pw_stream_leave(peerwin_ctx *ctx, peerwin_status status);
 

@@ -78,6 +78,8 @@ static peerwin_status sync_stream(peerwin_ctx *ctx, peerwin_stream stream, const
         status = pw_fail(PEERWIN_ERR_STATE, site, "the stream is capturing: nothing runs that could be waited for");
     if (status == PEERWIN_OK)
         status = pw_stream_drain(ctx, stream, site);
+    if (status == PEERWIN_OK)
+        pw_watchdog_look(ctx);
     if (status == PEERWIN_OK && pw_ctx_broken(ctx) != 0)
         status = pw_cause_fail(pw_ctx_broken(ctx), &ctx->live, site);
     return status;

@@ -13,6 +13,7 @@
 
 #include "base/log.h"
 #include "window/exchange.h"
+#include "window/sharing.h"
 #include "window/topology.h"
 
 #include <errno.h>
@@ -354,17 +355,6 @@ static peerwin_status choose_kind(peerwin_ctx *ctx, const pw_site *site) {
     return ctx->memory_of_arenas ? PEERWIN_OK : status;
 }
 
-/* Ranks on one device share its time unless MPS runs them side by side: worth a word. */
-static void say_shared_devices(const peerwin_ctx *ctx) {
-    for (int rank = 1; rank < ctx->size && ctx->rank == 0; rank++)
-        for (int other = 0; other < rank; other++)
-            if (strcmp(ctx->peers[rank].device, ctx->peers[other].device) == 0) {
-                pw_log(PW_LOG_WARN, ctx->rank, "ranks %d and %d share device %s, and perhaps others do", other, rank,
-                       ctx->peers[rank].device);
-                return;
-            }
-}
-
 peerwin_status pw_arenas_map(peerwin_ctx *ctx, const pw_site *site) {
     unsigned mask = ctx->hellos[0].options.handles;
     peerwin_status status = choose_kind(ctx, site);
@@ -372,6 +362,6 @@ peerwin_status pw_arenas_map(peerwin_ctx *ctx, const pw_site *site) {
         return status;
     if (mask == 0 || (mask & (unsigned)ctx->memory_of_arenas->kind))
         ctx->memory = ctx->memory_of_arenas;
-    say_shared_devices(ctx);
+    pw_sharing_say(ctx);
     return PEERWIN_OK;
 }

@@ -36,6 +36,7 @@ typedef struct {
     pw_import *pad_import;
     char *arena; /* CUDA space: its device pad as this process's streams see it, NULL if it is not reachable */
     pw_import *arena_import;
+    pw_import *events_import; /* for barriers of kind EVENT */
     int native_atomics;
     char device[PW_DEVICE_UUID];
     char reason[PW_REASON_BYTES];
@@ -60,6 +61,30 @@ typedef struct {
     int pending;
     uint64_t shape; /* of the pending all-reduce */
 } pw_series;
+
+/*
+ * Barriers and all-reduces of a context on streams are one sequence: what the last one was, so that the next one on
+ * another stream can await its end.
+ */
+typedef enum {
+    PW_LAST_NONE = 0,
+    PW_LAST_LINES,   /* a barrier by memory operations */
+    PW_LAST_BARRIER, /* a barrier by kernels */
+    PW_LAST_REDUCE,
+    PW_LAST_EVENTS
+} pw_last;
+
+typedef struct {
+    pw_last last;
+    uint64_t stream;   /* number of the stream that it was on */
+    uint64_t lines;    /* epoch of the last barrier by memory operations */
+    uint64_t barriers; /* ... of the last barrier by kernels, ... */
+    uint64_t reduces;  /* ... and of the last all-reduce, of the eager series */
+    uint64_t capture;  /* of what was captured last: the number of its capture, 0 = nothing was, ... */
+    uint64_t captured; /* ... and of its stream */
+    uint64_t pending;  /* number of the stream that an EVENT barrier, which timed out, is on */
+    uint64_t known;    /* number of a stream that is known to be of this context */
+} pw_sequence;
 
 struct peerwin_ctx {
     /* The guards, looked at by every call. */
@@ -102,10 +127,13 @@ struct peerwin_ctx {
     const pw_memory_ops *memory_of_arenas; /* the kind that connects the ranks */
     pw_arena_layout arena_layout;
     pw_segment arena_segment;
-    uint64_t stream_epoch;  /* of the last barrier on a stream */
-    uint64_t stream_series; /* number of the stream that it was on */
-    int stream_acquire;     /* what makes a stream's wait an acquire, 0 = not settled yet; see stream_signal.c */
-    pw_watchdog *watchdog;  /* releases streams when the context breaks; see watchdog.h */
+    peerwin_barrier_kind barrier_kind; /* agreed */
+    int kernels_wait;                  /* kernels of the library may wait for other ranks' */
+    int most_on_device;                /* so many ranks at most share a device */
+    pw_sequence sequence;
+    pw_segment events;     /* for barriers of kind EVENT */
+    int stream_acquire;    /* what makes a stream's wait an acquire, 0 = not settled yet; see stream_signal.c */
+    pw_watchdog *watchdog; /* releases streams when the context breaks; see watchdog.h */
 
     pw_import *imports; /* list: what of the peers is mapped here */
     pw_post posts[2];   /* answers, handles */
@@ -173,6 +201,11 @@ static inline int pw_ctx_is_mine(const peerwin_ctx *ctx) {
 
 static inline void pw_ctx_leave(peerwin_ctx *ctx) {
     pw_gate_leave(&ctx->gate);
+}
+
+/* Barriers and all-reduces that are captured are kernels that wait; else memory operations in two phases. */
+static inline int pw_kernels_meet(const peerwin_ctx *ctx) {
+    return ctx->kernels_wait || ctx->barrier_kind == PEERWIN_BARRIER_KERNEL;
 }
 
 /* The cause for which the context is broken, 0 if it is not. */

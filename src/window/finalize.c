@@ -17,6 +17,7 @@
 
 #include <sched.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 
 /*
@@ -111,12 +112,35 @@ static void release_peers(peerwin_ctx *ctx) {
         (void)ctx->pad_segment.ops->release(&ctx->pad_segment);
 }
 
+static void unmap_arenas(peerwin_ctx *ctx) {
+    for (int rank = 0; ctx->peers && rank < ctx->size; rank++) {
+        (void)pw_import_release(&ctx->imports, ctx->peers[rank].events_import);
+        (void)pw_import_release(&ctx->imports, ctx->peers[rank].arena_import);
+        ctx->peers[rank].events_import = ctx->peers[rank].arena_import = NULL;
+        if (rank != ctx->rank)
+            ctx->peers[rank].arena = NULL;
+    }
+}
+
+void pw_ctx_unmap_together(peerwin_ctx *ctx, const pw_site *site) {
+    char text[PW_ERROR_TEXT];
+    if (ctx->space != PEERWIN_SPACE_CUDA)
+        return;
+    pw_watchdog_stop(ctx);
+    memcpy(text, peerwin_last_error(), sizeof text);
+    if (pw_space_enter_to_release(ctx, site)) {
+        unmap_arenas(ctx);
+        pw_space_leave(ctx);
+    }
+    (void)pw_error_adopt(PEERWIN_ERR_INTERNAL, text);
+    pw_ctx_meet(ctx, site);
+}
+
 /* Unmaps what is left of the arenas, and gives up the device. */
 static void release_device(peerwin_ctx *ctx) {
-    for (int rank = 0; ctx->peers && rank < ctx->size; rank++) {
-        (void)pw_import_release(&ctx->imports, ctx->peers[rank].arena_import);
-        ctx->peers[rank].arena_import = NULL;
-    }
+    unmap_arenas(ctx);
+    if (ctx->events.ops)
+        (void)ctx->events.ops->release(&ctx->events);
     if (ctx->arena_segment.ops)
         (void)ctx->arena_segment.ops->release(&ctx->arena_segment);
 }
@@ -157,12 +181,8 @@ static void report_forgotten(const peerwin_ctx *ctx) {
 static void unmap_all(peerwin_ctx *ctx) {
     for (peerwin_win *win = ctx->windows; win; win = win->next)
         (void)pw_win_unmap_peers(win);
-    for (int rank = 0; ctx->gpu && rank < ctx->size; rank++) {
-        (void)pw_import_release(&ctx->imports, ctx->peers[rank].arena_import);
-        ctx->peers[rank].arena_import = NULL;
-        if (rank != ctx->rank)
-            ctx->peers[rank].arena = NULL;
-    }
+    if (ctx->gpu)
+        unmap_arenas(ctx);
 }
 
 /* Everyone has come, so nobody uses a window any more; unmap, and only then release. The gpu is entered. */

@@ -134,6 +134,7 @@ static void settle(peerwin_ctx *ctx, const pw_settings *settings) {
     ctx->space = PEERWIN_SPACE_HOST;
     ctx->arena_layout = pw_arena_layout_of(ctx->size);
     ctx->arena_segment.fd = -1;
+    ctx->events.fd = -1;
     MPI_Query_thread(&ctx->mpi_threads);
     ctx->flags = settings->options.flags;
     ctx->timeout_ms = settings->options.timeout_ms;
@@ -181,6 +182,8 @@ static peerwin_status bring_up_device(peerwin_ctx *ctx) {
     peerwin_status status = pw_ctx_agree(ctx, entered, site);
     if (status == PEERWIN_OK)
         status = pw_arenas_map(ctx, site);
+    if (status == PEERWIN_OK && ctx->barrier_kind == PEERWIN_BARRIER_EVENT)
+        status = pw_events_map(ctx, PW_SITE(call_name, "events", ctx->rank, PW_NONE));
     if (entered == PEERWIN_OK)
         pw_space_leave(ctx);
     return status;
@@ -235,6 +238,7 @@ peerwin_status peerwin_init(MPI_Comm comm, const peerwin_config *config, peerwin
     if (status == PEERWIN_OK)
         status = bring_up(ctx, &settings);
     if (status != PEERWIN_OK) {
+        pw_ctx_unmap_together(ctx, &site);
         pw_ctx_release(ctx);
         return status;
     }

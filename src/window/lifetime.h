@@ -24,6 +24,12 @@ PEERWIN_MUST_USE peerwin_status pw_pads_map(peerwin_ctx *ctx, const pw_site *sit
 /* Learns of MPI_Finalize: a context that outlives it is reported and closed for all calls but finalize. */
 PEERWIN_MUST_USE peerwin_status pw_lifetime_watch_mpi(peerwin_ctx *ctx, const pw_site *site);
 
+/*
+ * For an init that failed on all ranks: unmaps what this rank has of the others, and waits for them to do the same,
+ * since an owner may not give up first. The last error stays.
+ */
+void pw_ctx_unmap_together(peerwin_ctx *ctx, const pw_site *site);
+
 /* Frees whatever the context holds, windows included, and the context. Communicators only while MPI is up. */
 void pw_ctx_release(peerwin_ctx *ctx);
 

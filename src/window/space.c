@@ -9,6 +9,7 @@
 #include "window/space.h"
 
 #include "base/log.h"
+#include "window/sharing.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -52,6 +53,7 @@ static void fill_card(const peerwin_ctx *ctx, peerwin_status status, pw_card *ca
     card->handles = about->handles;
     memcpy(card->uuid, about->uuid, sizeof card->uuid);
     memcpy(card->pci, about->pci, sizeof card->pci);
+    pw_sharing_fill_card(about, card);
 }
 
 /* Reads the cards of all ranks; the lowest rank without a device in *without_out. */
@@ -105,14 +107,6 @@ static peerwin_status check_host(const pw_settings *settings, const pw_site *sit
     return PEERWIN_OK;
 }
 
-static peerwin_status check_cuda(const pw_settings *settings, const pw_site *site) {
-    uint32_t barrier = settings->options.barrier;
-    if (barrier == PEERWIN_BARRIER_AUTO || barrier == PEERWIN_BARRIER_MEMOP)
-        return PEERWIN_OK;
-    return pw_fail(PEERWIN_ERR_UNSUPPORTED, site,
-                   "this version has the barrier by stream memory operations only: leave barrier at AUTO or MEMOP");
-}
-
 static peerwin_status settle_host(peerwin_ctx *ctx, const pw_settings *settings, const pw_site *site) {
     ctx->space = PEERWIN_SPACE_HOST;
     return pw_ctx_agree(ctx, check_host(settings, site), site);
@@ -145,7 +139,8 @@ peerwin_status pw_space_settle(peerwin_ctx *ctx, const pw_settings *settings, co
     ctx->space = PEERWIN_SPACE_CUDA;
     for (int rank = 0; rank < ctx->size; rank++)
         memcpy(ctx->peers[rank].device, ctx->cards[rank].uuid, sizeof ctx->peers[rank].device);
-    return pw_ctx_agree(ctx, check_cuda(settings, site), site);
+    status = pw_sharing_settle(ctx, (peerwin_barrier_kind)settings->options.barrier, site);
+    return pw_ctx_agree(ctx, status, site);
 }
 
 peerwin_status pw_space_enter(peerwin_ctx *ctx, const pw_site *site) {

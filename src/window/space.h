@@ -22,6 +22,12 @@ PEERWIN_MUST_USE peerwin_status pw_space_settle(peerwin_ctx *ctx, const pw_setti
  */
 PEERWIN_MUST_USE peerwin_status pw_arenas_map(peerwin_ctx *ctx, const pw_site *site);
 
+/*
+ * Makes the events of barriers of that kind, and opens those of all ranks. The gpu is entered. Collective. What fails
+ * is given back with the context.
+ */
+PEERWIN_MUST_USE peerwin_status pw_events_map(peerwin_ctx *ctx, const pw_site *site);
+
 /* Enters the gpu, if there is one. On failure the caller takes part in its collective with that status. */
 PEERWIN_MUST_USE peerwin_status pw_space_enter(peerwin_ctx *ctx, const pw_site *site);
 

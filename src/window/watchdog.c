@@ -46,7 +46,10 @@ struct pw_watchdog {
     uint32_t *list;          /* the slots that were ever awaited */
     _Atomic uint32_t listed; /* how many */
     uint64_t turns;          /* so many signals were awaited */
-    _Atomic uint64_t epoch;  /* of the last barrier, 0 = there was none */
+    _Atomic int lines;       /* barriers by memory operations have been given to streams, ... */
+    _Atomic uint64_t epoch;  /* ... up to this one */
+    _Atomic int phases;      /* captured ones have */
+    _Atomic int kernels;     /* barriers or all-reduces by kernels have */
     pthread_t thread;        /* if `running` */
     int running;
     _Atomic int stopping;
@@ -73,31 +76,68 @@ void pw_watchdog_expect_signal(peerwin_ctx *ctx, const uint64_t *slot, uint64_t 
 }
 
 void pw_watchdog_expect_barrier(peerwin_ctx *ctx, uint64_t epoch) {
+    if (!ctx->watchdog)
+        return;
+    atomic_store_explicit(&ctx->watchdog->epoch, epoch, memory_order_relaxed);
+    atomic_store_explicit(&ctx->watchdog->lines, 1, memory_order_release);
+}
+
+void pw_watchdog_expect_phases(peerwin_ctx *ctx) {
     if (ctx->watchdog)
-        atomic_store_explicit(&ctx->watchdog->epoch, epoch, memory_order_relaxed);
+        atomic_store_explicit(&ctx->watchdog->phases, 1, memory_order_relaxed);
+}
+
+void pw_watchdog_expect_kernels(peerwin_ctx *ctx) {
+    if (ctx->watchdog)
+        atomic_store_explicit(&ctx->watchdog->kernels, 1, memory_order_relaxed);
 }
 
 static int expects_something(const pw_watchdog *dog) {
-    return atomic_load(&dog->epoch) != 0 || atomic_load(&dog->listed) != 0;
+    return atomic_load(&dog->lines) || atomic_load(&dog->listed) != 0 || atomic_load(&dog->phases) ||
+           dog->ctx->events.base;
 }
 
 static uint64_t releasing(uint64_t awaited) {
     return awaited + ((uint64_t)1 << 62);
 }
 
-static void release_lines(const pw_watchdog *dog) {
-    const peerwin_ctx *ctx = dog->ctx;
+static char *my_arena(const pw_watchdog *dog) {
+    return dog->ctx->peers[dog->ctx->rank].arena;
+}
+
+/* From then on no kernel waits any more, be it the library's or the program's. */
+static void stop_kernels(const pw_watchdog *dog) {
+    const pw_urgent_word word = {&pw_arena_control_of(my_arena(dog), &dog->ctx->arena_layout)->broken, 1};
+    pw_urgent_write(dog->urgent, &word, 1);
+}
+
+/* Writes `value` into `lines` lines of my arena, from `first` on. */
+static void release_lines(const pw_watchdog *dog, size_t first, int lines, uint64_t value) {
     pw_urgent_word words[WORDS];
     size_t count = 0;
-    uint64_t epoch = atomic_load_explicit(&dog->epoch, memory_order_relaxed);
-    for (int rank = 0; epoch != 0 && rank < ctx->size; rank++) {
-        uint64_t *line = pw_arena_line(ctx->peers[ctx->rank].arena, &ctx->arena_layout, rank);
-        words[count++] = (pw_urgent_word){line, releasing(epoch)};
-        if (count == WORDS || rank == ctx->size - 1) {
+    for (int line = 0; line < lines; line++) {
+        words[count++] = (pw_urgent_word){my_arena(dog) + first + (size_t)line * PW_LINE, value};
+        if (count == WORDS || line == lines - 1) {
             pw_urgent_write(dog->urgent, words, count);
             count = 0;
         }
     }
+}
+
+static void release_barriers(const pw_watchdog *dog) {
+    const pw_arena_layout *layout = &dog->ctx->arena_layout;
+    if (atomic_load_explicit(&dog->lines, memory_order_acquire))
+        release_lines(dog, layout->barrier_lines, dog->ctx->size,
+                      releasing(atomic_load_explicit(&dog->epoch, memory_order_relaxed)));
+    if (atomic_load_explicit(&dog->phases, memory_order_relaxed))
+        release_lines(dog, layout->phase_flags, 2 * dog->ctx->size, releasing(1));
+}
+
+/* An event counts the records of whoever makes them, so one of mine does for that of a rank that is gone. */
+static void release_events(const pw_watchdog *dog) {
+    for (int rank = 0; rank < dog->ctx->size; rank++)
+        if (dog->ctx->peers[rank].events_import)
+            pw_urgent_record(dog->urgent, dog->ctx->peers[rank].events_import->mapping.base);
 }
 
 static void release_slots(const pw_watchdog *dog) {
@@ -119,23 +159,30 @@ void pw_watchdog_release(const peerwin_ctx *ctx) {
     const pw_watchdog *dog = ctx->watchdog;
     if (!dog || !pw_urgent_is_idle(dog->urgent))
         return;
-    release_lines(dog);
+    stop_kernels(dog);
+    release_barriers(dog);
     release_slots(dog);
+    release_events(dog);
 }
 
-/* Until the streams must have drained. */
+/* Until the streams must have drained; once, where nothing waits but perhaps kernels, which are told once. */
 static void release_for_a_while(const pw_watchdog *dog) {
     int64_t until = pw_now() + RELEASE_MS * PW_MS;
-    while (expects_something(dog) && !atomic_load(&dog->stopping) && pw_now() < until) {
+    do {
         pw_watchdog_release(dog->ctx);
         (void)nanosleep(&(const struct timespec){.tv_nsec = ROUND_NS}, NULL);
-    }
+    } while (expects_something(dog) && !atomic_load(&dog->stopping) && pw_now() < until);
 }
 
 /* That MPI ended breaks the context for calls, and streams may still get what they wait for. */
 static int is_broken(const peerwin_ctx *ctx) {
     pw_cause cause = pw_ctx_broken(ctx);
     return cause != 0 && pw_cause_status(cause) != PEERWIN_ERR_STATE;
+}
+
+void pw_watchdog_look(peerwin_ctx *ctx) {
+    if (pw_gpu_gave_up(ctx->gpu) && pw_ctx_broken(ctx) == 0)
+        pw_ctx_break(ctx, pw_cause_make(PEERWIN_ERR_TIMEOUT, ctx->rank));
 }
 
 void pw_watchdog_settle(peerwin_ctx *ctx) {
@@ -190,20 +237,70 @@ static int describe_slot(const pw_watchdog *dog, const expected *slot, char *tex
                     awaited);
 }
 
-/* All lines are read at once: each read waits for the device. */
+/* Adds a rank to a list of those that are missing, which begins anew at *used == 0. */
+static void add_missing(char *text, size_t bytes, size_t *used, size_t rank) {
+    if (*used < bytes)
+        *used += (size_t)snprintf(text + *used, bytes - *used, *used == 0 ? "; not arrived: rank %zu" : " %zu", rank);
+}
+
+/* The words at the beginning of lines in my arena, `bytes` apart, NULL on failure: each read waits for the device. */
+static uint64_t *read_words(const pw_watchdog *dog, size_t first, size_t count, size_t apart, const pw_site *site) {
+    size_t words = apart / sizeof(uint64_t);
+    uint64_t *all = malloc(count * apart);
+    if (!all || pw_gpu_read(dog->ctx->gpu, all, my_arena(dog) + first, count * apart, site) != PEERWIN_OK) {
+        free(all);
+        return NULL;
+    }
+    for (size_t i = 0; i < count; i++)
+        all[i] = all[i * words];
+    return all;
+}
+
 static void describe_lines(const pw_watchdog *dog, char *text, size_t bytes, const pw_site *site) {
     peerwin_ctx *ctx = dog->ctx;
-    uint64_t epoch = atomic_load_explicit(&dog->epoch, memory_order_relaxed);
+    size_t size = (size_t)ctx->size;
     size_t used = 0;
-    size_t length = (size_t)ctx->size * PW_LINE;
-    const uint64_t *first = pw_arena_line(ctx->peers[ctx->rank].arena, &ctx->arena_layout, 0);
-    uint64_t *lines = epoch != 0 ? malloc(length) : NULL;
-    if (!lines || pw_gpu_read(ctx->gpu, lines, first, length, site) != PEERWIN_OK)
-        length = 0;
-    for (size_t rank = 0; rank < length / PW_LINE && used < bytes; rank++)
-        if (is_missing(lines[rank * PW_LINE / sizeof *lines], epoch))
-            used += (size_t)snprintf(text + used, bytes - used, used == 0 ? "; not arrived: rank %zu" : " %zu", rank);
+    uint64_t epoch = atomic_load_explicit(&dog->epoch, memory_order_relaxed);
+    uint64_t *lines = atomic_load_explicit(&dog->lines, memory_order_acquire)
+                          ? read_words(dog, ctx->arena_layout.barrier_lines, size, PW_LINE, site)
+                          : NULL;
+    for (size_t rank = 0; lines && rank < size; rank++)
+        if ((int)rank != ctx->rank && is_missing(lines[rank], epoch))
+            add_missing(text, bytes, &used, rank);
     free(lines);
+}
+
+/* Kernels write to their own rank, too: one is waiting if its own word is there and the epoch has not ended. */
+static void describe_meeting(const pw_watchdog *dog, size_t first, size_t apart, uint64_t over, int is_reduce,
+                             char *text, size_t bytes, const pw_site *site) {
+    const peerwin_ctx *ctx = dog->ctx;
+    size_t used = 0;
+    uint64_t wanted = is_reduce ? pw_reduce_mark(over + 1) : over + 1;
+    uint64_t *words = read_words(dog, first, (size_t)ctx->size, apart, site);
+    for (int rank = 0; words && is_reduce && rank < ctx->size; rank++)
+        words[rank] >>= 32;
+    for (int rank = 0; words && words[ctx->rank] == wanted && rank < ctx->size; rank++)
+        if (is_reduce ? words[rank] != wanted : is_missing(words[rank], wanted))
+            add_missing(text, bytes, &used, (size_t)rank);
+    free(words);
+}
+
+static void describe_kernels(const pw_watchdog *dog, char *text, size_t bytes, const pw_site *site) {
+    const pw_arena_layout *layout = &dog->ctx->arena_layout;
+    pw_arena_control control;
+    if (!atomic_load_explicit(&dog->kernels, memory_order_relaxed) ||
+        pw_gpu_read(dog->ctx->gpu, &control, my_arena(dog) + layout->control, sizeof control, site) != PEERWIN_OK)
+        return;
+    for (int series = PW_SERIES_EAGER; series <= PW_SERIES_CAPTURED; series++) {
+        uint64_t over = control.reduce_epoch[series];
+        size_t slot = ((over + 1) & 1) * PW_ARENA_REDUCE_SLOT;
+        if (text[0] == '\0')
+            describe_meeting(dog, layout->kernel_lines[series], PW_LINE, control.barrier_epoch[series], 0, text, bytes,
+                             site);
+        if (text[0] == '\0')
+            describe_meeting(dog, layout->reduce_slots[series] + slot, 2 * PW_ARENA_REDUCE_SLOT, over, 1, text, bytes,
+                             site);
+    }
 }
 
 /* Of slots only those awaited last are looked at: earlier ones have mostly been reached, and consumed since. */
@@ -216,8 +313,11 @@ void pw_watchdog_describe(peerwin_ctx *ctx, char *text, size_t bytes, const pw_s
     const expected *slot = latest_before(dog, UINT64_MAX);
     for (int i = 0; slot && i < DESCRIBED && used < bytes; i++, slot = latest_before(dog, slot->turn))
         used += (size_t)describe_slot(dog, slot, text + used, bytes - used, site);
-    if (used < bytes)
-        describe_lines(dog, text + used, bytes - used, site);
+    if (used >= bytes)
+        return;
+    describe_lines(dog, text + used, bytes - used, site);
+    if (text[used] == '\0')
+        describe_kernels(dog, text + used, bytes - used, site);
 }
 
 /* ---- the thread */
@@ -239,6 +339,7 @@ static int lost_peer(pw_watchdog *dog) {
 /* Sleeps until streams must be released (1), or the context ends (0). */
 static int watch(pw_watchdog *dog) {
     while (!atomic_load(&dog->stopping)) {
+        pw_watchdog_look(dog->ctx);
         if (is_broken(dog->ctx))
             return 1;
         if (poll(dog->polls, 1 + (nfds_t)dog->ctx->size, PERIOD_MS) <= 0)
@@ -254,7 +355,7 @@ static int watch(pw_watchdog *dog) {
 
 static void *run(void *argument) {
     pw_watchdog *dog = argument;
-    if (watch(dog) && expects_something(dog)) {
+    if (watch(dog)) {
         pw_urgent_adopt_thread(dog->urgent);
         release_for_a_while(dog);
     }

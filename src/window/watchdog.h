@@ -33,6 +33,13 @@ void pw_watchdog_settle(peerwin_ctx *ctx);
 void pw_watchdog_expect_signal(peerwin_ctx *ctx, const uint64_t *slot, uint64_t value);
 void pw_watchdog_expect_barrier(peerwin_ctx *ctx, uint64_t epoch);
 
+/* The same for a barrier in two phases, which is captured, and for barriers and all-reduces by kernels. */
+void pw_watchdog_expect_phases(peerwin_ctx *ctx);
+void pw_watchdog_expect_kernels(peerwin_ctx *ctx);
+
+/* Breaks the context if a kernel has given up waiting. */
+void pw_watchdog_look(peerwin_ctx *ctx);
+
 /*
  * Writes what streams may be waiting for, to say why one is not done: "; signal slot 3 of window 1 is 0, awaited is 5"
  * and "; not arrived: rank 2". "" if there is nothing. The thread that is inside the context; the gpu is entered.

@@ -6,6 +6,8 @@
  */
 #include "window/wire.h"
 
+#include "base/env.h"
+
 #include <string.h>
 
 enum { HELLO_MAGIC = 0x48577031, ANNOUNCE_MAGIC = 0x41577031, NOTE_MAGIC = 0x4e577031, CARD_MAGIC = 0x43577031 };
@@ -265,6 +267,9 @@ void pw_card_encode(const pw_card *card, uint8_t bytes[PW_CARD_BYTES]) {
     begin(&w, bytes, PW_CARD_BYTES, CARD_MAGIC);
     put_u32(&w, card->status);
     put_u32(&w, card->handles);
+    put_u32(&w, card->events);
+    put_u64(&w, card->mps);
+    put_u32(&w, card->share);
     put_bytes(&w, card->uuid, sizeof card->uuid);
     put_bytes(&w, card->pci, sizeof card->pci);
     put_bytes(&w, card->reason, sizeof card->reason);
@@ -278,11 +283,15 @@ int pw_card_decode(const uint8_t bytes[PW_CARD_BYTES], pw_card *card_out) {
         return -1;
     card.status = get_u32(&r);
     card.handles = get_u32(&r);
+    card.events = get_u32(&r);
+    card.mps = get_u64(&r);
+    card.share = get_u32(&r);
     get_bytes(&r, card.uuid, sizeof card.uuid);
     get_bytes(&r, card.pci, sizeof card.pci);
     get_bytes(&r, card.reason, sizeof card.reason);
-    if (!pw_status_name((int)card.status) || card.handles >= 32 || !text_valid(card.uuid, sizeof card.uuid) ||
-        !text_valid(card.pci, sizeof card.pci) || !text_valid(card.reason, sizeof card.reason) || !only_zeros_left(&r))
+    if (!pw_status_name((int)card.status) || card.handles >= 32 || card.events > 1 || card.share > PW_ENV_MPS_ALL ||
+        !text_valid(card.uuid, sizeof card.uuid) || !text_valid(card.pci, sizeof card.pci) ||
+        !text_valid(card.reason, sizeof card.reason) || !only_zeros_left(&r))
         return -1;
     *card_out = card;
     return 0;

@@ -70,6 +70,9 @@ int pw_hello_decode(const uint8_t bytes[PW_HELLO_BYTES], pw_hello *hello_out);
 typedef struct {
     uint32_t status;  /* peerwin_status of opening the device; the rest counts if it is OK */
     uint32_t handles; /* kinds that the device announces, mask of peerwin_handle */
+    uint32_t events;  /* 1 if it has interprocess events */
+    uint64_t mps;     /* tells the MPS servers of a machine apart, 0 = the rank is no client of one */
+    uint32_t share;   /* of the device's threads that the rank may use, in thousandths of a percent */
     char uuid[PW_DEVICE_UUID];
     char pci[PW_DEVICE_PCI];
     char reason[PW_CARD_TEXT]; /* for a status that is not OK */

@@ -72,6 +72,17 @@ peerwin_sim_test(host cases RANKS 2 ON same-gpu)
 peerwin_sim_test(any sync NAME sim.onequeue.sync RANKS 2 ON same-gpu ENV SIMCUDA_ONE_QUEUE=1)
 peerwin_sim_test(any cases NAME sim.onequeue.cases RANKS 4 ON nvswitch:8 ENV SIMCUDA_ONE_QUEUE=1 PWTEST_STREAM=own)
 
+# Barriers of each kind, and all-reduces by kernels that wait and in parts.
+function(peerwin_sim_kind kind program)
+  peerwin_sim_test(any ${program} NAME sim.${kind}.${program} ${ARGN} ENV PEERWIN_BARRIER=${kind})
+endfunction()
+foreach(program sync cases)
+  peerwin_sim_kind(kernel ${program} RANKS 4 ON same-gpu)
+  peerwin_sim_kind(event ${program} RANKS 3 ON nvswitch:8)
+endforeach()
+peerwin_sim_test(any allreduce RANKS 3 ON same-gpu)
+peerwin_sim_test(any allreduce NAME sim.kernel.allreduce RANKS 1 4 ON nvswitch:8)
+
 # ---- programs of CUDA space ----
 
 foreach(name attach placement sweep many teardown)

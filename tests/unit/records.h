@@ -73,6 +73,9 @@ static inline pw_card record_card(void) {
     pw_card card;
     memset(&card, 0, sizeof(card));
     card.handles = PEERWIN_HANDLE_FD | PEERWIN_HANDLE_LEGACY;
+    card.events = 1;
+    card.mps = 0x8877665544332211u;
+    card.share = 50000;
     memcpy(card.uuid, "GPU-01234567-89ab-cdef-0123-456789abcdef", 40);
     memcpy(card.pci, "0000:04:00.0", 12);
     return card;

@@ -195,6 +195,8 @@ static void a_card_out_of_range_is_refused(void **state) {
     assert_true(takes_card(&card));
     REFUSES_CARD(c.status = 5);
     REFUSES_CARD(c.handles = 32);
+    REFUSES_CARD(c.events = 2);
+    REFUSES_CARD(c.share = 100001);
     REFUSES_CARD(memset(c.uuid, 'u', sizeof(c.uuid)));
     REFUSES_CARD(memset(c.pci, 'p', sizeof(c.pci)));
     REFUSES_CARD(memset(c.reason, 'r', sizeof(c.reason)));
