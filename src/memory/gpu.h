@@ -53,8 +53,8 @@ int pw_gpu_gave_up(const pw_gpu *gpu);
 const pw_device *pw_gpu_about(const pw_gpu *gpu);
 
 /*
- * How this device is linked to the one with that UUID, and whether atomics on its memory work: by the driver, or, if the
- * device is hidden from this process, by NVML. Where nobody knows, by the bus and without atomics, which never goes
+ * How this device is linked to the one with that UUID, and whether atomics on its memory work: by the driver, or, if
+ * the device is hidden from this process, by NVML. Where nobody knows, by the bus and without atomics, which never goes
  * wrong.
  */
 peerwin_link pw_gpu_link(const pw_gpu *gpu, const char *uuid, int *native_atomics_out);

@@ -80,8 +80,8 @@ typedef struct {
 
 /*
  * Kernels that ranks meet in. They wait: until what they wait for is there, or `broken` is not 0, or for `patience`
- * nanoseconds (0 = without end), after which they set `broken`, so that no later one waits, and tell the host in
- * `report`. Whoever gives up ends its epoch as well, so that streams that await the end of it go on.
+ * nanoseconds (UINT64_MAX = without end), after which they set `broken`, so that no later one waits, and tell the host
+ * in `report`. Whoever gives up ends its epoch as well, so that streams that await the end of it go on.
  */
 typedef struct {
     uint64_t *epoch; /* of the series: the last one that is over */
@@ -89,10 +89,6 @@ typedef struct {
     uint64_t *report; /* host memory */
     uint64_t patience;
 } pw_meeting;
-
-/* The arena's: bytes of a line and of a slot; and peerwin_type and peerwin_op. */
-enum { PW_MEETING_LINE = 128, PW_MEETING_SLOT = 1024 };
-enum { PW_MEETING_DOUBLE = 0, PW_MEETING_FLOAT = 1, PW_MEETING_SUM = 0, PW_MEETING_MIN = 1 };
 
 /* Ranks written to by one launch, and lanes of its block; a meeting of more ranks takes several launches. */
 enum { PW_MEETING_PEERS = 64, PW_MEETING_LANES = 128 };

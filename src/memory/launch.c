@@ -265,9 +265,6 @@ peerwin_status pw_launch_store(pw_gpu *gpu, peerwin_stream stream, void *word, u
 /* ---- meetings ---- */
 
 _Static_assert((int)PW_MEETING_LANES == (int)PW_KERNEL_LANES, "a launch of nothing has the lanes of every kernel");
-_Static_assert((int)PW_MEETING_DOUBLE == PEERWIN_DOUBLE && (int)PW_MEETING_FLOAT == PEERWIN_FLOAT &&
-                   (int)PW_MEETING_SUM == PEERWIN_SUM && (int)PW_MEETING_MIN == PEERWIN_MIN,
-               "kernels count types and operations as the public header does");
 
 static pw_meeting meeting_of(const pw_gpu *gpu, const pw_launch_meeting *m) {
     return (pw_meeting){.epoch = m->epoch, .broken = m->broken, .report = gpu->report, .patience = m->patience};

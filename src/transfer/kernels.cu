@@ -19,9 +19,8 @@
 
 #include "memory/kernels.h"
 #include "peerwin/device/copy.h"
+#include "peerwin/device/rounds.h"
 #include "peerwin/device/words.h"
-
-#include <string.h>
 
 enum {
     LANES = PW_KERNEL_LANES,
@@ -240,41 +239,39 @@ SIMK_KERNEL(pw_kernel_word, pw_word_args);
 /* ---- meetings ---- */
 
 /*
- * Epochs are compared cyclically. A lane that stores has fenced before, so that its store releases what the stream did
- * before the kernel; a lane that waits polls memory of its own device with acquire. What comes after the kernel on the
- * stream begins after the last lane's poll.
+ * Epochs are compared cyclically. A lane that stores publishes: its store releases what the stream did before the
+ * kernel. A lane that waits polls memory of its own device with acquire. What comes after the kernel on the stream
+ * begins after the last lane's poll.
  */
 
-/* Looked at now and then, since both words are far away from the polling. */
-static __device__ __forceinline__ int gives_up(const pw_meeting *m, uint64_t since, uint32_t turn) {
-    if (turn % 128 != 0)
-        return 0;
-    if (pw_load_system(m->broken) != 0)
-        return 1;
-    if (m->patience == 0 || pw_device_time() - since < m->patience)
-        return 0;
-    pw_store_system(m->broken, 1);
-    pw_store_system(m->report, 1);
-    return 1;
+static __device__ __forceinline__ pw_dev_bound bound_of(const pw_meeting *m) {
+    pw_dev_bound bound;
+    bound.broken = m->broken;
+    bound.timeout_ns = m->patience;
+    bound.context = 0;
+    return bound;
+}
+
+/* Whoever has waited in vain and was not told to stop stops everyone, and tells the host. */
+static __device__ __forceinline__ void give_up(const pw_meeting *m) {
+    if (pw_dev_load(m->broken) == 0) {
+        pw_dev_store(m->broken, (uint64_t)PW_DEV_TIMEOUT << 32);
+        pw_dev_store(m->report, 1);
+    }
 }
 
 PW_KERNEL void __launch_bounds__(PW_MEETING_LANES) pw_kernel_barrier(pw_barrier_args a) {
     SIMK_EACH_LANE {
-        for (uint32_t i = threadIdx.x; i < a.num_peers; i += blockDim.x) {
-            pw_fence_system();
-            pw_store_system((uint64_t *)a.peers[i], *a.meeting.epoch + 1);
-        }
+        for (uint32_t i = threadIdx.x; i < a.num_peers; i += blockDim.x)
+            pw_dev_publish((uint64_t *)(void *)a.peers[i], *a.meeting.epoch + 1);
     }
     if (a.waits) {
+        const pw_dev_bound bound = bound_of(&a.meeting);
         SIMK_EACH_LANE {
             const uint64_t epoch = *a.meeting.epoch + 1;
-            const uint64_t since = pw_device_time();
-            uint32_t turn = 0;
-            for (uint32_t i = threadIdx.x; i < a.size; i += blockDim.x) {
-                const uint64_t *line = (const uint64_t *)(a.lines + (size_t)i * PW_MEETING_LINE);
-                while ((int64_t)(pw_load_acquire_system(line) - epoch) < 0 && !gives_up(&a.meeting, since, ++turn))
-                    pw_poll_pause(turn);
-            }
+            for (uint32_t i = threadIdx.x; i < a.size; i += blockDim.x)
+                if (pw_dev_await((const uint64_t *)(const void *)(a.lines + (size_t)i * PW_DEV_LINE), epoch, &bound))
+                    give_up(&a.meeting);
         }
         __syncthreads();
         if (threadIdx.x == 0)
@@ -286,145 +283,119 @@ SIMK_KERNEL(pw_kernel_barrier, pw_barrier_args);
 /* ---- REDUCE ---- */
 
 /*
- * A value travels in words of 64 bits, each with 32 bits of data and a mark of the epoch, so that a word that has the
- * mark has the data. Memory that was never written has mark 0, which no epoch has; a slot is used by every second
- * epoch, and the marks of neighbours among these differ.
+ * Values travel as in pw_dev_round_reduce, with which this shares words, slots and arithmetic. In contrast to it this
+ * orders like a barrier: each lane fences before it stores, and polls with acquire.
  */
-static __device__ __forceinline__ uint32_t mark_of(uint64_t epoch) {
-    return (uint32_t)epoch != 0 ? (uint32_t)epoch : UINT32_MAX;
-}
-
 static __device__ __forceinline__ uint64_t *word_in(char *slots, uint64_t epoch, uint32_t word) {
-    return (uint64_t *)(slots + (epoch & 1) * PW_MEETING_SLOT) + word;
-}
-
-static __device__ __forceinline__ uint32_t words_of(const pw_reduce_args *a) {
-    return a->count * (a->type == PW_MEETING_FLOAT ? 1 : 2);
+    return (uint64_t *)(void *)(slots + (epoch & 1) * PW_DEV_REDUCE_SLOT) + word;
 }
 
 static __device__ __forceinline__ char *slots_of(const pw_reduce_args *a, uint32_t writer) {
-    return a->slots + 2 * (size_t)writer * PW_MEETING_SLOT;
+    return a->slots + 2 * (size_t)writer * PW_DEV_REDUCE_SLOT;
+}
+
+static __device__ __forceinline__ uint32_t words_of(const pw_reduce_args *a) {
+    return a->count * (a->type == PW_DEV_FLOAT ? 1 : 2);
+}
+
+/* Now and then all words of a slot are written, used or not, so that none is as old as the epochs' 32 bits are long. */
+static __device__ __forceinline__ uint32_t words_to_write(const pw_reduce_args *a, uint64_t epoch) {
+    return (epoch & PW_DEV_SWEEP) < 2 ? (uint32_t)PW_DEV_REDUCE_WORDS : words_of(a);
 }
 
 static __device__ __forceinline__ void publish(const pw_reduce_args *a) {
-    const uint32_t words = words_of(a);
+    const uint32_t used = words_of(a);
     SIMK_EACH_LANE {
         const uint64_t epoch = *a->meeting.epoch + 1;
-        pw_fence_system();
+        const uint32_t words = words_to_write(a, epoch);
+        pw_dev_fence_acq_rel();
         for (uint32_t i = threadIdx.x; i < a->num_peers * words; i += blockDim.x) {
             const uint32_t word = i % words;
-            const uint64_t data = ((const uint32_t *)a->values)[word];
-            pw_store_system(word_in(a->peers[i / words], epoch, word), (uint64_t)mark_of(epoch) << 32 | data);
+            const uint64_t data = word < used ? ((const pw_dev_any32 *)a->values)[word] : 0;
+            pw_dev_store(word_in(a->peers[i / words], epoch, word), epoch << 32 | data);
         }
     }
 }
 
-#define PW_COMBINE(a, b, op)                                                                                           \
-    ((op) == PW_MEETING_SUM ? (a) + (b) : (op) == PW_MEETING_MIN ? ((b) < (a) ? (b) : (a)) : ((b) > (a) ? (b) : (a)))
-
-static __device__ __forceinline__ uint64_t combine_double(uint64_t x, uint64_t y, uint32_t op) {
-    double a, b;
-    memcpy(&a, &x, sizeof a);
-    memcpy(&b, &y, sizeof b);
-    if (op != PW_MEETING_SUM && (a != a || b != b))
-        return a != a ? x : y;
-    a = PW_COMBINE(a, b, op);
-    memcpy(&x, &a, sizeof x);
-    return x;
-}
-
-static __device__ __forceinline__ uint64_t combine_float(uint64_t x, uint64_t y, uint32_t op) {
-    const uint32_t low_x = (uint32_t)x, low_y = (uint32_t)y;
-    uint32_t low;
-    float a, b;
-    memcpy(&a, &low_x, sizeof a);
-    memcpy(&b, &low_y, sizeof b);
-    if (op != PW_MEETING_SUM && (a != a || b != b))
-        return a != a ? x : y;
-    a = PW_COMBINE(a, b, op);
-    memcpy(&low, &a, sizeof low);
-    return low;
-}
-
-static __device__ __forceinline__ uint64_t combine_int64(uint64_t x, uint64_t y, uint32_t op) {
-    const int64_t a = (int64_t)x, b = (int64_t)y;
-    return op == PW_MEETING_SUM ? x + y : (uint64_t)PW_COMBINE(a, b, op);
-}
-
-static __device__ __forceinline__ uint64_t combine(uint64_t x, uint64_t y, uint32_t type, uint32_t op) {
-    return type == PW_MEETING_DOUBLE  ? combine_double(x, y, op)
-           : type == PW_MEETING_FLOAT ? combine_float(x, y, op)
-                                      : combine_int64(x, y, op);
-}
-
-/* What came of the first ranks is kept close by; more ranks than fit are read again. */
+/* What comes of the first ranks is kept at hand; what does not fit is read again. */
 enum { NEAR_WORDS = 2048 };
 
-static __device__ __forceinline__ uint32_t data_at(const pw_reduce_args *a, const uint32_t *near, uint64_t epoch,
-                                                   uint32_t rank, uint32_t words, uint32_t word) {
-    const uint32_t i = rank * words + word;
-    return i < NEAR_WORDS ? near[i] : (uint32_t)pw_load_system(word_in(slots_of(a, rank), epoch, word));
+static __device__ __forceinline__ uint64_t data_at(const pw_reduce_args *a, const uint32_t *near_words, uint64_t epoch,
+                                                   uint32_t rank, uint32_t word) {
+    const uint32_t i = rank * words_of(a) + word;
+    return i < NEAR_WORDS ? near_words[i] : (uint32_t)pw_dev_load(word_in(slots_of(a, rank), epoch, word));
 }
 
-static __device__ __forceinline__ uint64_t value_at(const pw_reduce_args *a, const uint32_t *near, uint64_t epoch,
+static __device__ __forceinline__ uint64_t value_at(const pw_reduce_args *a, const uint32_t *near_words, uint64_t epoch,
                                                     uint32_t rank, uint32_t i) {
-    if (a->type == PW_MEETING_FLOAT)
-        return data_at(a, near, epoch, rank, a->count, i);
-    return (uint64_t)data_at(a, near, epoch, rank, 2 * a->count, 2 * i + 1) << 32 |
-           data_at(a, near, epoch, rank, 2 * a->count, 2 * i);
+    if (a->type == PW_DEV_FLOAT)
+        return data_at(a, near_words, epoch, rank, i);
+    return data_at(a, near_words, epoch, rank, 2 * i + 1) << 32 | data_at(a, near_words, epoch, rank, 2 * i);
 }
 
-/* Waits for all words of all ranks; 1 in *gave_up if some did not come. */
-static __device__ __forceinline__ void gather(const pw_reduce_args *a, uint32_t *near, int *gave_up) {
+/* Waits until a word has come; 1 if it has. */
+static __device__ __forceinline__ int take_word(const uint64_t *at, uint64_t epoch, const pw_dev_bound *bound,
+                                                uint32_t *data_out) {
+    pw_dev_watch watch = {0, 0};
+    int status = PW_DEV_OK;
+    for (;;) {
+        const uint64_t word = pw_dev_load_acquire(at);
+        *data_out = (uint32_t)word;
+        if ((uint32_t)(word >> 32) == (uint32_t)epoch)
+            return 1;
+        if (status != PW_DEV_OK)
+            return 0;
+        status = pw_dev_look(bound, &watch);
+    }
+}
+
+/* All words of all ranks. */
+static __device__ __forceinline__ void gather(const pw_reduce_args *a, uint32_t *near_words, int *gave_up) {
     const uint32_t words = words_of(a);
+    const pw_dev_bound bound = bound_of(&a->meeting);
     SIMK_EACH_LANE {
         const uint64_t epoch = *a->meeting.epoch + 1;
-        const uint64_t since = pw_device_time();
-        uint32_t turn = 0;
         for (uint32_t i = threadIdx.x; i < a->size * words; i += blockDim.x) {
-            const uint64_t *at = word_in(slots_of(a, i / words), epoch, i % words);
-            uint64_t word = pw_load_acquire_system(at);
-            while ((uint32_t)(word >> 32) != mark_of(epoch) && !gives_up(&a->meeting, since, ++turn)) {
-                pw_poll_pause(turn);
-                word = pw_load_acquire_system(at);
-            }
-            if ((uint32_t)(word >> 32) != mark_of(epoch))
+            uint32_t data;
+            if (!take_word(word_in(slots_of(a, i / words), epoch, i % words), epoch, &bound, &data)) {
+                give_up(&a->meeting);
                 *gave_up = 1;
+            }
             if (i < NEAR_WORDS)
-                near[i] = (uint32_t)word;
+                near_words[i] = data;
         }
     }
 }
 
 /* In rank order, so that every rank gets the same bits. */
-static __device__ __forceinline__ void combine_all(const pw_reduce_args *a, const uint32_t *near) {
+static __device__ __forceinline__ void combine(const pw_reduce_args *a, const uint32_t *near_words) {
     SIMK_EACH_LANE {
         const uint64_t epoch = *a->meeting.epoch + 1;
         for (uint32_t i = threadIdx.x; i < a->count; i += blockDim.x) {
-            uint64_t value = value_at(a, near, epoch, 0, i);
+            uint64_t value = value_at(a, near_words, epoch, 0, i);
             for (uint32_t rank = 1; rank < a->size; rank++)
-                value = combine(value, value_at(a, near, epoch, rank, i), a->type, a->op);
-            if (a->type == PW_MEETING_FLOAT)
-                ((uint32_t *)a->values)[i] = (uint32_t)value;
+                value = pw_dev_combine(value, value_at(a, near_words, epoch, rank, i), (int)a->type, (int)a->op);
+            if (a->type == PW_DEV_FLOAT)
+                ((pw_dev_any32 *)a->values)[i] = (uint32_t)value;
             else
-                ((uint64_t *)a->values)[i] = value;
+                ((pw_dev_any64 *)a->values)[i] = value;
         }
     }
 }
 
 PW_KERNEL void __launch_bounds__(PW_MEETING_LANES) pw_kernel_reduce(pw_reduce_args a) {
-    __shared__ uint32_t near[NEAR_WORDS];
+    __shared__ uint32_t near_words[NEAR_WORDS];
     __shared__ int gave_up;
     if (threadIdx.x == 0)
         gave_up = 0;
-    __syncthreads();
     if (a.parts & PW_REDUCE_PUBLISH)
         publish(&a);
     if (a.parts & PW_REDUCE_COMBINE) {
-        gather(&a, near, &gave_up);
+        __syncthreads();
+        gather(&a, near_words, &gave_up);
         __syncthreads();
         if (!gave_up)
-            combine_all(&a, near);
+            combine(&a, near_words);
         __syncthreads();
         if (threadIdx.x == 0)
             *a.meeting.epoch += 1;

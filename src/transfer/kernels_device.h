@@ -34,30 +34,4 @@ static __device__ __forceinline__ void pw_add_system(uint64_t *word, uint64_t va
     asm volatile("red.relaxed.sys.add.u64 [%0], %1;" ::"l"(word), "l"(value) : "memory");
 }
 
-/* The writer's release is seen, and with it what came before it. */
-static __device__ __forceinline__ uint64_t pw_load_acquire_system(const uint64_t *word) {
-    uint64_t value;
-    asm volatile("ld.acquire.sys.u64 %0, [%1];" : "=l"(value) : "l"(word) : "memory");
-    return value;
-}
-
-static __device__ __forceinline__ uint64_t pw_load_system(const uint64_t *word) {
-    uint64_t value;
-    asm volatile("ld.relaxed.sys.u64 %0, [%1];" : "=l"(value) : "l"(word) : "memory");
-    return value;
-}
-
-/* Nanoseconds, in steps of up to a microsecond or so. */
-static __device__ __forceinline__ uint64_t pw_device_time(void) {
-    uint64_t now;
-    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
-    return now;
-}
-
-/* Between two polls. A wait that is long already need not end within nanoseconds. */
-static __device__ __forceinline__ void pw_poll_pause(uint32_t turn) {
-    if (turn > 10000)
-        __nanosleep(200);
-}
-
 #endif

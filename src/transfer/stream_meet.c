@@ -152,7 +152,7 @@ peerwin_status pw_meet_by_words(pw_step *step) {
 static uint64_t patience_of(const peerwin_ctx *ctx) {
     const int64_t least_ms = 600000;
     int64_t ms = 10 * (int64_t)ctx->timeout_ms;
-    return ctx->timeout_ms < 0 ? 0 : (uint64_t)((ms > least_ms ? ms : least_ms) * PW_MS);
+    return ctx->timeout_ms < 0 ? UINT64_MAX : (uint64_t)((ms > least_ms ? ms : least_ms) * PW_MS);
 }
 
 pw_launch_meeting pw_meeting_of(const pw_step *step, uint64_t *epochs) {

@@ -9,12 +9,14 @@
  * second finds all words there. Slots are used by turns: who writes a slot again has met the others in the all-reduce
  * between, which they came to when they had combined what was in it.
  */
+#include "peerwin/device/rounds.h"
 #include "transfer/combine.h"
 #include "transfer/stream_meet.h"
 #include "window/watchdog.h"
 
-_Static_assert((int)PW_MEETING_LINE == (int)PW_LINE && (int)PW_MEETING_SLOT == (int)PW_ARENA_REDUCE_SLOT,
-               "kernels know the arena's lines and slots");
+_Static_assert((int)PW_DEV_LINE == (int)PW_LINE && (int)PW_DEV_REDUCE_SLOT == (int)PW_ARENA_REDUCE_SLOT &&
+                   (int)PW_DEV_FLOAT == PEERWIN_FLOAT && (int)PW_DEV_MIN == PEERWIN_MIN,
+               "kernels know the arena, and count types and operations, as the library does");
 
 typedef struct {
     const peerwin_ctx *ctx;

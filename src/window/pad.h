@@ -121,11 +121,6 @@ static inline pw_arena_control *pw_arena_control_of(char *arena, const pw_arena_
     return (pw_arena_control *)(void *)(arena + layout->control);
 }
 
-/* What marks the words of an all-reduce; see transfer/kernels.cu. */
-static inline uint32_t pw_reduce_mark(uint64_t epoch) {
-    return (uint32_t)epoch != 0 ? (uint32_t)epoch : UINT32_MAX;
-}
-
 static inline uint64_t *pw_arena_signal(char *arena, size_t offset, unsigned slot) {
     return (uint64_t *)(void *)(arena + offset) + slot;
 }

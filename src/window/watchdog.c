@@ -107,7 +107,8 @@ static char *my_arena(const pw_watchdog *dog) {
 
 /* From then on no kernel waits any more, be it the library's or the program's. */
 static void stop_kernels(const pw_watchdog *dog) {
-    const pw_urgent_word word = {&pw_arena_control_of(my_arena(dog), &dog->ctx->arena_layout)->broken, 1};
+    const pw_urgent_word word = {&pw_arena_control_of(my_arena(dog), &dog->ctx->arena_layout)->broken,
+                                 pw_ctx_broken(dog->ctx)};
     pw_urgent_write(dog->urgent, &word, 1);
 }
 
@@ -275,7 +276,7 @@ static void describe_meeting(const pw_watchdog *dog, size_t first, size_t apart,
                              char *text, size_t bytes, const pw_site *site) {
     const peerwin_ctx *ctx = dog->ctx;
     size_t used = 0;
-    uint64_t wanted = is_reduce ? pw_reduce_mark(over + 1) : over + 1;
+    uint64_t wanted = is_reduce ? (uint32_t)(over + 1) : over + 1;
     uint64_t *words = read_words(dog, first, (size_t)ctx->size, apart, site);
     for (int rank = 0; words && is_reduce && rank < ctx->size; rank++)
         words[rank] >>= 32;

@@ -22,20 +22,4 @@ static inline void pw_add_system(uint64_t *word, uint64_t value) {
     (void)__atomic_fetch_add(word, value, __ATOMIC_RELAXED);
 }
 
-static inline uint64_t pw_load_acquire_system(const uint64_t *word) {
-    return simk_load_acquire(word);
-}
-
-static inline uint64_t pw_load_system(const uint64_t *word) {
-    return simk_load_relaxed(word);
-}
-
-static inline uint64_t pw_device_time(void) {
-    return simk_globaltimer();
-}
-
-static inline void pw_poll_pause(uint32_t turn) {
-    __nanosleep(turn < 50 ? 0 : 20000);
-}
-
 #include "transfer/kernels.cu"
