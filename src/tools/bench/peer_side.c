@@ -251,7 +251,9 @@ bool bench_peer_run(bench *b) {
         FILE *rows = open_rows(b, device.name);
         side.stream = device.stream;
         load_driver(&side.more);
+        peer_kernels_load(&side);
         run_all(&side, rows);
+        peer_kernels_unload(&side);
         if (rows != NULL)
             good = fputs("done\n", rows) >= 0 && fclose(rows) == 0;
     }

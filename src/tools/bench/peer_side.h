@@ -55,6 +55,10 @@ typedef struct {
 peerwin_status peer_stream_batch(peer_side *s, const plan_row *row, int iterations, double *us_out);
 peerwin_status peer_device_batch(peer_side *s, const plan_row *row, int iterations, double *us_out);
 
+/** Loads the kernels; s->kernels stays NULL, with a message, if the device cannot take them. */
+void peer_kernels_load(peer_side *s);
+void peer_kernels_unload(peer_side *s);
+
 /** Waits until the stream has done its work, as the library does. */
 void peer_wait(const peer_side *s);
 

@@ -53,6 +53,9 @@ fi
 # The promise of a start is easily kept beside the stand-in, that of the stream barrier not.
 run 0 --repeats 2 --nvshmem "$dir/good" --csv "$dir/csv" --json "$dir/json" ${svg:+"$svg"}
 says '^2  *start  *256 MiB  us  *[0-9.]* ([0-9.]*\.\.[0-9.]*)  *1000000000 ('
+for row in put-1 put-16 get-1 put-signal message fetch-add barrier allreduce; do
+    says "^2  *$row  .* [0-9.]* ([0-9.]*\.\.[0-9.]*)  *- *-\$"
+done
 says '^2  *only-theirs  *8 B  us  *- *5\.000 ('
 says '^2  *sliced-stream-barrier .* - *-$'
 says '^PASS .*start, 256 MiB, 2 ranks  *at most 0.2 x NVSHMEM'
