@@ -57,7 +57,7 @@ typedef struct {
 #define PLAN_KIB(n) ((unsigned long)(n) << 10)
 #define PLAN_MIB(n) ((unsigned long)(n) << 20)
 
-/* In the order in which they run. One block has 512 lanes; "wide" is 1024. */
+/* In the order in which they run. A block has 512 lanes; "wide": 1024; "many": more and smaller blocks. */
 static const plan_row plan_rows[] = {
     {"start", PLAN_START, 0, 0, 0, PLAN_LARGEST, 0, 0, 1, 0},
 
@@ -74,6 +74,7 @@ static const plan_row plan_rows[] = {
     {"put-1-wide", PLAN_PUT, 2, 1, 1024, PLAN_MIB(16), 0, 0, 4, 1},
     {"put-16-wide", PLAN_PUT, 2, 16, 1024, PLAN_MIB(256), 0, 0, 4, 1},
     {"put-all-wide", PLAN_PUT, 2, PLAN_DEVICE_BLOCKS, 1024, PLAN_MIB(256), 0, 0, 8, 1},
+    {"put-all-many", PLAN_PUT, 2, 8 * PLAN_DEVICE_BLOCKS, 256, PLAN_MIB(256), 0, 0, 8, 1},
     {"put-from-odd", PLAN_PUT, 2, 16, 512, PLAN_MIB(16), 1, 0, 4, 1},
     {"put-to-odd", PLAN_PUT, 2, 16, 512, PLAN_MIB(16), 0, 1, 4, 1},
     {"get-1", PLAN_GET, 2, 1, 512, PLAN_KIB(64), 0, 0, 400, 1},

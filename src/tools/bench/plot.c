@@ -178,7 +178,7 @@ static void write_bars(FILE *script, const plot *p) {
     text_format(title, sizeof title, "peerwin / %s, (ranks)", p->rows[0].result.ways[MEASURE_BASE]);
     fputs("EOD\nset title ", script);
     write_text(script, title);
-    fputs("\nunset logscale\nset format x '%s'\nset xlabel ''\nset ylabel 'ratio of medians'\nset yrange [0:*]\nset "
+    fputs("\nunset logscale\nset format x '%s'\nset xlabel ''\nset ylabel 'median of ratios'\nset yrange [0:*]\nset "
           "key off\n"
           "set xtics rotate by -40\nset style data histograms\nset style fill solid 0.6\n"
           "plot $bars using 2:xtic(1) linecolor 1, 1 with lines dashtype 2 linecolor 'black'\n",
