@@ -9,7 +9,7 @@ how=$1 info=$2
 shift 2
 device=$OMPI_COMM_WORLD_LOCAL_RANK
 if [ "$how" = uuid ]; then
-  device=$(env -i PATH="$PATH" OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
+  device=$(env -i PATH="$PATH" LD_LIBRARY_PATH="${LD_LIBRARY_PATH-}" OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
     PEERWIN_CUDA_LIBRARY="${PEERWIN_CUDA_LIBRARY-}" SIMCUDA_TOPOLOGY="${SIMCUDA_TOPOLOGY-}" "$info" |
     grep -o 'GPU-[0-9a-f-]*' | awk '!seen[$0]++' | sed -n "$((device + 1))p")
   [ -n "$device" ] || { echo "visible.sh: no UUID for rank $OMPI_COMM_WORLD_LOCAL_RANK" >&2; exit 1; }

@@ -1,0 +1,277 @@
+# shellcheck shell=bash
+# Copyright (c) 2026, the peerwin contributors.
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# What launch/gpu-check and launch/two-gpu-check share: parts with time limits and a table at the end, an MPS daemon of
+# their own, the build. Sourced after lib.sh, not run. The script sets total, all_parts, parts, build and logs, defines
+# usage and run_part, and ends with run_all "$@".
+
+# shellcheck disable=SC2034,SC2154 # what the scripts set and use, and what lib.sh does
+
+scratch=     # private directories: of the MPS daemon, and of none
+daemon=      # its pid while it runs, or "unknown"
+child=       # the limited command that is running
+mps_problem= # why there is no MPS
+rows=()      # of the table: result|seconds|what|note
+failures=0
+
+bad_usage() {
+    printf '%s: %s (see launch/%s --help)\n' "$me" "$1" "$me" >&2
+    exit 2
+}
+
+parse_parts() {
+    local part
+    IFS=, read -ra parts <<<"$1"
+    [ ${#parts[@]} -gt 0 ] || bad_usage "--only needs a part"
+    for part in "${parts[@]}"; do
+        [[ " ${all_parts[*]} " == *" $part "* ]] || bad_usage "there is no part '$part'"
+    done
+}
+
+parse() {
+    while [ $# -gt 0 ]; do
+        case $1 in
+        --help | -h)
+            usage
+            exit 0
+            ;;
+        --logs | --build | --only)
+            [ $# -ge 2 ] || bad_usage "$1 needs a value"
+            case $1 in
+            --logs) logs=$(realpath -m -- "$2") ;;
+            --build) build=$(realpath -m -- "$2") ;;
+            --only) parse_parts "$2" ;;
+            esac
+            shift 2
+            ;;
+        *) bad_usage "unexpected argument '$1'" ;;
+        esac
+    done
+}
+
+# ------------------------------------------------------------------------------------------------- the end
+
+# Ends the command that is running, the daemon and what they left, however the script ends; shows what there is to show.
+finish() {
+    local status=$?
+    trap '' INT TERM HUP
+    stop_child
+    stop_reporter
+    stop_mps
+    [ -z "$scratch" ] || rm -rf -- "$scratch"
+    [ ${#rows[@]} -eq 0 ] || show_table | tee "$logs/table.txt"
+    exit "$status"
+}
+
+stop_child() {
+    [ -n "$child" ] || return 0
+    kill "$child" 2>/dev/null || true # timeout(1) hands it on to all that it has started
+    wait "$child" 2>/dev/null || true
+    child=
+}
+
+# result WHAT RESULT SECONDS NOTE
+result() {
+    rows+=("$2|$3|$1|$4")
+    [ "$2" != FAILED ] || failures=$((failures + 1))
+}
+
+show_table() {
+    local row outcome seconds what note
+    printf '\n%-8s %7s  %-42s %s\n' result seconds part note
+    for row in "${rows[@]}"; do
+        IFS='|' read -r outcome seconds what note <<<"$row"
+        printf '%-8s %7s  %-42s %s\n' "$outcome" "$seconds" "$what" "$note"
+    done
+    printf '\n%s: %d s in all, %d failed; the logs are in %s\n' "$me" "$SECONDS" "$failures" "$logs"
+}
+
+# -------------------------------------------------------------------------------------------- limited steps
+
+# limited SECONDS COMMAND...: in the background, so that a signal ends the wait at once and finish() what is running.
+limited() {
+    local seconds=$1 status=0
+    shift
+    timeout --kill-after=10 "$seconds" "$@" &
+    child=$!
+    wait "$child" || status=$?
+    child=
+    return "$status"
+}
+
+time_left() {
+    echo $((total - SECONDS))
+}
+
+# Something worth knowing from the log of a part: ctest's summary, memcheck's, heat's times and result, else a message.
+note_from() {
+    {
+        grep -o '[0-9]*% tests passed,.*' "$1" ||
+            grep -o -E 'ERROR SUMMARY.*|No tests were found' "$1" | sort | uniq -c ||
+            grep -E '^heat: ([0-9]+ iterations|result)' "$1" ||
+            grep -m 1 -E '^(heat|peerwin-[a-z]*): ' "$1" ||
+            tail -n 1 "$1"
+    } | sed 's/^ *//; s/|/ /g' | paste -sd ';' | cut -c 1-170
+}
+
+# part WHAT LOGNAME LIMIT COMMAND...: a row of the table.
+part() {
+    local what=$1 log=$2 limit=$3 begin=$SECONDS status=0 note cut=
+    shift 3
+    if [ "$(time_left)" -lt 10 ]; then
+        result "$what" "not run" 0 "the $total seconds were used up"
+        return
+    fi
+    if [ "$limit" -gt "$(time_left)" ]; then
+        limit=$(time_left)
+        cut=yes
+    fi
+    try_step "$what" "$log" limited "$limit" "$@" || status=$?
+    note=$(note_from "$logs/$log.log")
+    case $status in
+    0) result "$what" passed $((SECONDS - begin)) "$note" ;;
+    124 | 137)
+        if [ -n "$cut" ]; then
+            result "$what" "not run" $((SECONDS - begin)) "not to its end: the $total seconds were used up"
+        else
+            result "$what" FAILED $((SECONDS - begin)) "ran into its limit of $limit s; $note"
+        fi
+        ;;
+    *)
+        if grep -q 'Device not supported' "$logs/$log.log"; then
+            result "$what" "not run" $((SECONDS - begin)) "compute-sanitizer does not support this device or machine"
+        else
+            result "$what" FAILED $((SECONDS - begin)) "exit status $status; $note"
+        fi
+        ;;
+    esac
+}
+
+# ----------------------------------------------------------------------------------------------------- MPS
+
+mps_control() {
+    env "${mps[@]}" timeout --kill-after=5 20 nvidia-cuda-mps-control "$@"
+}
+
+# Starts the daemon once; false, with the reason in mps_problem, if it cannot be had.
+start_mps() {
+    local pid_file=$scratch/mps/nvidia-cuda-mps-control.pid
+    [ -z "$daemon" ] || return 0
+    [ -z "$mps_problem" ] || return 1
+    if ! have nvidia-cuda-mps-control; then
+        mps_problem="there is no nvidia-cuda-mps-control"
+        return 1
+    fi
+    mkdir -p -- "$logs/mps"
+    if ! mps_control -d >"$logs/mps-start.log" 2>&1 </dev/null; then
+        mps_problem="the MPS daemon did not start: see $logs/mps-start.log"
+        return 1
+    fi
+    daemon=$(cat "$pid_file" 2>/dev/null || echo unknown)
+}
+
+# Asks the daemon to end; what does not follow within ten seconds is ended.
+stop_mps() {
+    local i
+    [ -n "$daemon" ] || return 0
+    echo quit | mps_control >/dev/null 2>&1 || true
+    [ "$daemon" != unknown ] || return 0
+    for ((i = 0; i < 20; i++)); do
+        kill -0 "$daemon" 2>/dev/null || break
+        sleep 0.5
+    done
+    kill "$daemon" 2>/dev/null || true
+    daemon=
+}
+
+# --------------------------------------------------------------------------------------------------- parts
+
+# gpu_tests WHAT LOGNAME EXCLUDED PREFIX...
+gpu_tests() {
+    # What the user has set for peerwin is not what the tests test.
+    part "$1" "$2" 120 env "${clean[@]}" "${@:4}" ctest --test-dir "$build" -L '^gpu$' -E "$3" --output-on-failure \
+        --no-tests=error -j 4
+}
+
+# sync_tests WHAT LOGNAME SECONDS FILTER PREFIX...: one after the other, and what they have measured, a line each.
+sync_tests() {
+    part "$1" "$2" "$3" env "${clean[@]}" "${@:5}" ctest --test-dir "$build" -L '^gpu-sync$' -R "$4" -V --no-tests=error
+    sed -n -E 's/^[0-9]+: ((litmus|soak|stuck) )/\1/p' "$logs/$2.log" | tee "$logs/$2-figures.txt"
+}
+
+# peers WHAT LIMIT OPTIONS PREFIX...: peerwin-bench starts the jobs itself, and keeps the time; what it prints is shown,
+# and how many promises are kept.
+peers() {
+    local what=$1 limit=$2 options files=(--csv "$logs/peers.csv" --json "$logs/peers.json")
+    read -ra options <<<"$3"
+    ! have gnuplot || files+=(--plot "$logs/peers.svg")
+    part "$what" peers "$limit" env "${clean[@]}" "${@:4}" "$build/bin/peerwin-bench" --peers --limits \
+        "${options[@]}" --logs "$logs/peers" "${files[@]}"
+    [ -s "$logs/peers.log" ] || return 0
+    sed 's/^/    /' "$logs/peers.log"
+    result "  promises" figures "" "$(awk '
+        $1 == "PASS" { kept++ } $1 == "FAIL" { broken++ } /^no figure/ { none++ }
+        END { printf "%d kept, %d broken, %d without a figure", kept, broken, none }' "$logs/peers.log")"
+}
+
+# --------------------------------------------------------------------------------------------------- build
+
+# The build needs no package that is not there already, except an MPI and the CUDA headers: without cmocka the unit
+# tests fail to build, and nothing else does.
+build_all() {
+    local status=0 begin=$SECONDS
+    suit_machine
+    try_step "configuring" configure limited 60 cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release \
+        -DPEERWIN_CUDA=ON -DPEERWIN_TEST_GPU=ON || return 1
+    try_step "building" build limited 240 cmake --build "$build" -- -k 0 || status=$?
+    [ -x "$build/bin/heat" ] && [ -x "$build/bin/peerwin-info" ] || return 1
+    if [ "$status" -eq 0 ]; then
+        result build passed $((SECONDS - begin)) ""
+    else
+        say "going on with what was built"
+        result build partly $((SECONDS - begin)) "$(grep -c '^FAILED' "$logs/build.log") steps failed: see build.log"
+    fi
+}
+
+find_gpu() {
+    have nvidia-smi || die "there is no nvidia-smi: this machine has no NVIDIA GPU; nothing was done"
+    mkdir -p -- "$logs"
+    limited 30 nvidia-smi -L >"$logs/gpus.log" 2>&1 || die "nvidia-smi finds no GPU" "the log is $logs/gpus.log"
+    sed "s/^/$me: /" "$logs/gpus.log"
+}
+
+find_mpirun() {
+    mpirun=("$(sed -n 's/^MPIEXEC_EXECUTABLE:[A-Z]*=//p' "$build/CMakeCache.txt")")
+    if "${mpirun[0]}" --version 2>/dev/null | grep -q -e 'Open MPI' -e OpenRTE; then
+        mpirun+=(--oversubscribe --bind-to none)
+    fi
+}
+
+# -------------------------------------------------------------------------------------------------- course
+
+# run_all ARGUMENTS...: the exit status is 0 if nothing failed.
+run_all() {
+    local name
+    parse "$@"
+    trap finish EXIT
+    trap 'exit 130' INT
+    trap 'exit 143' TERM HUP
+    # -u NAME for everything that is set for peerwin.
+    clean=()
+    for name in "${!PEERWIN_@}"; do
+        clean+=(-u "$name")
+    done
+    find_gpu
+    scratch=$(mktemp -d -t "peerwin-$me.XXXXXX")
+    mkdir -- "$scratch/none" "$scratch/mps"
+    # Programs find no daemon in an empty directory: the one of the machine, if there is one, stays out of it.
+    none=(CUDA_MPS_PIPE_DIRECTORY="$scratch/none")
+    mps=(CUDA_MPS_PIPE_DIRECTORY="$scratch/mps" CUDA_MPS_LOG_DIRECTORY="$logs/mps")
+    build_all || die "the build failed" "the logs are in $logs"
+    find_mpirun
+    for name in "${parts[@]}"; do
+        run_part "$name"
+    done
+    [ "$failures" -eq 0 ]
+}
