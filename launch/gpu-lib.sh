@@ -194,9 +194,11 @@ gpu_tests() {
         --no-tests=error -j 4
 }
 
-# sync_tests WHAT LOGNAME SECONDS FILTER PREFIX...: one after the other, and what they have measured, a line each.
+# sync_tests WHAT LOGNAME SECONDS FILTER EXCLUDED PREFIX...: one after the other, and what they have measured, a line
+# each.
 sync_tests() {
-    part "$1" "$2" "$3" env "${clean[@]}" "${@:5}" ctest --test-dir "$build" -L '^gpu-sync$' -R "$4" -V --no-tests=error
+    part "$1" "$2" "$3" env "${clean[@]}" "${@:6}" ctest --test-dir "$build" -L '^gpu-sync$' -R "$4" -E "$5" -V \
+        --no-tests=error
     sed -n -E 's/^[0-9]+: ((litmus|soak|stuck) )/\1/p' "$logs/$2.log" | tee "$logs/$2-figures.txt"
 }
 

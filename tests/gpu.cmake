@@ -57,12 +57,16 @@ function(peerwin_gpu_sync name program)
   endforeach()
 endfunction()
 
-peerwin_gpu_sync(soak.memop soak RANKS 2 3 4 8 ENV PEERWIN_BARRIER=memop ARGS barriers_keep_the_ranks_together
-  barriers_on_two_streams_are_one_sequence barriers_alone_take_turns without_barriers_the_ranks_are_seen_apart
-  graphs_of_add_and_consume_keep_neighbours_together)
-peerwin_gpu_sync(rounds rounds RANKS 2 3 4 8 ARGS --seconds 4 barriers_in_kernels_keep_the_ranks_together
-  allreduces_in_kernels_are_in_rank_order a_wait_in_a_kernel_times_out_and_completes_when_repeated
-  a_barrier_in_a_kernel_times_out_and_completes_when_repeated)
+# Kernels that wait for other ranks belong where ranks run side by side; forced elsewhere they take milliseconds each.
+set(barriers barriers_keep_the_ranks_together barriers_on_two_streams_are_one_sequence barriers_alone_take_turns)
+set(graphs graphs_of_add_and_consume_keep_neighbours_together graphs_of_barriers_keep_the_ranks_together
+  graphs_of_allreduces_sum_in_rank_order)
+peerwin_gpu_sync(soak.memop soak RANKS 2 3 4 8 ENV PEERWIN_BARRIER=memop ARGS --seconds 6 ${barriers} ${graphs}
+  without_barriers_the_ranks_are_seen_apart)
+peerwin_gpu_sync(soak.event soak RANKS 2 3 4 8 ENV PEERWIN_BARRIER=event ARGS --seconds 6 ${barriers})
+peerwin_gpu_sync(soak.kernel soak RANKS 2 3 4 8 ENV PEERWIN_BARRIER=kernel ARGS --seconds 6 ${barriers} ${graphs})
+peerwin_gpu_sync(soak.forced soak RANKS 2 4 ENV PEERWIN_BARRIER=kernel ARGS --seconds 6 --rounds 200 ${barriers})
+peerwin_gpu_sync(rounds rounds RANKS 2 3 4 8 ARGS --seconds 4)
 peerwin_gpu_sync(late sync RANKS 2 4 ARGS a_stream_that_waits_too_long_may_be_waited_for_again
   a_late_rank_is_named_and_the_barrier_can_be_repeated)
 peerwin_gpu_sync(litmus.kernels litmus RANKS 2 4 ARGS --seconds 3 message_passing_from_kernel_to_kernel

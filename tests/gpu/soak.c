@@ -63,11 +63,11 @@ static rig_report end(soak *s) {
     return sum;
 }
 
-static void tell(const char *what, uint64_t rounds, double took, const rig_report *sum) {
+static void tell(const char *what, uint64_t rounds, uint64_t asked, double took, const rig_report *sum) {
     const char *kind = getenv("PEERWIN_BARRIER");
-    rig_say("soak %s, barrier %s, %d ranks: %llu rounds in %.2f s (%.1f us each), %llu wrong", what,
-            kind != NULL ? kind : "auto", job.size, (unsigned long long)rounds, took, 1e6 * took / (double)rounds,
-            (unsigned long long)sum->wrong);
+    rig_say("soak %s, barrier %s, %d ranks: %llu of %llu rounds in %.2f s (%.1f us each), %llu wrong", what,
+            kind != NULL ? kind : "auto", job.size, (unsigned long long)rounds, (unsigned long long)asked, took,
+            1e6 * took / (double)rounds, (unsigned long long)sum->wrong);
     CHECK_EQUAL(sum->wrong, 0);
     CHECK_EQUAL(sum->rounds, rounds * (uint64_t)job.size);
 }
@@ -168,7 +168,7 @@ static void soak_barriers(const char *what, int streams) {
     }
     double took = test_seconds() - start;
     rig_report sum = end(&s);
-    tell(what, round, took, &sum);
+    tell(what, round, rounds, took, &sum);
 }
 
 static void barriers_keep_the_ranks_together(void) {
@@ -194,7 +194,7 @@ static void barriers_alone_take_turns(void) {
     CHECK_OK(peerwin_stream_sync(s.ctx, s.streams[0]));
     double took = test_seconds() - start;
     end(&s);
-    tell("barriers alone", rounds, took, &none);
+    tell("barriers alone", rounds, rounds, took, &none);
 }
 
 /* The same rounds must be seen to fail where nothing keeps the ranks together: else the tests above show nothing. */
@@ -251,7 +251,7 @@ static void soak_graph(const char *what, soak *s, rig_graph *graph, uint64_t loo
     rig_graph_free(graph);
     rig_report sum = end(s);
     sum.rounds /= looks;
-    tell(what, round, took, &sum);
+    tell(what, round, rounds, took, &sum);
 }
 
 /* Each neighbour adds to a slot of its own, and what is awaited is consumed: the graph's values stay the same. */
