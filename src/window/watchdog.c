@@ -29,7 +29,7 @@
 #include <sys/eventfd.h>
 
 /* A broken context is noticed within PERIOD_MS; a peer's death wakes at once. */
-enum { PERIOD_MS = 100, RELEASE_MS = 1000, SETTLE_MS = 20, ROUND_NS = 1000000 };
+enum { PERIOD_MS = 100, RELEASE_MS = 1000, SETTLE_MS = 20, ROUND_NS = 1000000, HASTY_NS = 100000 };
 
 enum { SLOTS = PW_ARENA_SIGNALS_BYTES / 8, WORDS = 128, DESCRIBED = 3 };
 
@@ -166,13 +166,22 @@ void pw_watchdog_release(const peerwin_ctx *ctx) {
     release_events(dog);
 }
 
-/* Until the streams must have drained; once, where nothing waits but perhaps kernels, which are told once. */
+/*
+ * Until the streams must have drained; once, where nothing waits but perhaps kernels, which are told once.
+ *
+ * Graphs that wait in phases reset the flags themselves, so each replay takes a round of its own. How many are queued
+ * only the driver knows: those go on, in haste at first, as long as the context is there.
+ */
 static void release_for_a_while(const pw_watchdog *dog) {
     int64_t until = pw_now() + RELEASE_MS * PW_MS;
+    int phases;
+    int hurry;
     do {
         pw_watchdog_release(dog->ctx);
-        (void)nanosleep(&(const struct timespec){.tv_nsec = ROUND_NS}, NULL);
-    } while (expects_something(dog) && !atomic_load(&dog->stopping) && pw_now() < until);
+        phases = atomic_load(&dog->phases);
+        hurry = pw_now() < until;
+        (void)nanosleep(&(const struct timespec){.tv_nsec = phases && hurry ? HASTY_NS : ROUND_NS}, NULL);
+    } while (expects_something(dog) && !atomic_load(&dog->stopping) && (hurry || phases));
 }
 
 /* That MPI ended breaks the context for calls, and streams may still get what they wait for. */

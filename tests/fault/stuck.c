@@ -11,12 +11,12 @@
 
 #include "holdings.h"
 #include "inject.h"
-#include "support/device.h"
+#include "support/calls.h"
 #include "team.h"
 
-enum { TIMEOUT_MS = 20000, TEAM = 2, THREADS_END_MS = 50 };
+enum { TIMEOUT_MS = 20000, TEAM = 2, THREADS_END_MS = 50, GRAPHS = 1500 };
 
-typedef enum { BEHIND_WAIT, BEHIND_CONSUME, BEHIND_BARRIER } place;
+typedef enum { BEHIND_WAIT, BEHIND_CONSUME, BEHIND_BARRIER, BEHIND_GRAPHS } place;
 
 typedef struct {
     const char *name;
@@ -32,17 +32,19 @@ static const fate fates[] = {
     {"a barrier, death", BEHIND_BARRIER, 0, 1, 0, 0},
     {"the library's wait, death", BEHIND_WAIT, 0, 0, 1, 0},
     {"a window freed at once, death", BEHIND_WAIT, 0, 1, 1, 1},
+    {"graphs, each of which waits twice, death", BEHIND_GRAPHS, 0, 1, 1, 0},
     {"a consume, abort", BEHIND_CONSUME, 1, 1, 0, 0},
     {"a barrier, abort", BEHIND_BARRIER, 1, 1, 1, 0},
     {"the library's wait, abort", BEHIND_BARRIER, 1, 0, 0, 0},
     {"a window freed at once, abort", BEHIND_BARRIER, 1, 1, 0, 1},
 };
-enum { FATES = sizeof(fates) / sizeof(fates[0]), DEATHS = 4 };
+enum { FATES = sizeof(fates) / sizeof(fates[0]), DEATHS = 5 };
 
 typedef struct {
     peerwin_ctx *ctx;
     peerwin_win *win;
     peerwin_stream stream;
+    CUgraphExec barrier;
 } life;
 
 static life begin(const fate *f, MPI_Comm comm) {
@@ -60,7 +62,16 @@ static life begin(const fate *f, MPI_Comm comm) {
     return l;
 }
 
-static void get_stuck(const fate *f, const life *l) {
+static void capture_barrier(life *l) {
+    CUgraph graph;
+    DEVICE_OK(device.cuStreamBeginCapture((CUstream)l->stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    CHECK_OK(peerwin_barrier(l->ctx, l->stream));
+    DEVICE_OK(device.cuStreamEndCapture((CUstream)l->stream, &graph));
+    DEVICE_OK(device.cuGraphInstantiateWithFlags(&l->barrier, graph, 0));
+    DEVICE_OK(device.cuGraphDestroy(graph));
+}
+
+static void get_stuck(const fate *f, life *l) {
     switch (f->where) {
     case BEHIND_WAIT:
         CHECK_OK(peerwin_wait(l->win, 3, 1000, l->stream));
@@ -69,6 +80,12 @@ static void get_stuck(const fate *f, const life *l) {
     case BEHIND_CONSUME:
         CHECK_OK(peerwin_consume(l->win, 5, 2, l->stream));
         CHECK_OK(peerwin_consume(l->win, 5, 2, l->stream));
+        break;
+    case BEHIND_GRAPHS:
+        capture_barrier(l);
+        for (int i = 0; i < GRAPHS; i++) {
+            DEVICE_OK(device.cuGraphLaunch(l->barrier, (CUstream)l->stream));
+        }
         break;
     default:
         CHECK_OK(peerwin_barrier(l->ctx, l->stream));
@@ -82,6 +99,9 @@ static void get_stuck(const fate *f, const life *l) {
 static void end(life *l) {
     CHECK_OK(peerwin_win_free(l->win));
     CHECK_OK(peerwin_finalize(l->ctx));
+    if (l->barrier != NULL) {
+        DEVICE_OK(device.cuGraphExecDestroy(l->barrier));
+    }
     if (l->stream != NULL) {
         device_stream_free(l->stream);
     }
@@ -122,7 +142,7 @@ static void be_freed(const fate *f, MPI_Comm comm) {
     CHECK_STATUS(peerwin_stream_sync(l.ctx, l.stream), cause, peer);
     CHECK_STATUS(peerwin_check(l.ctx), cause, peer);
     CHECK(l.win == NULL || peerwin_wait(l.win, 0, 0, l.stream) == cause);
-    if (late > 1.0) {
+    if (late > (f->where == BEHIND_GRAPHS ? 5.0 : 1.0)) {
         test_fail(__FILE__, __LINE__, "%s: freed after %.3f s", f->name, late);
     }
     end(&l);

@@ -10,13 +10,16 @@
  * when the stream is idle. The watchdog sees that the peer is dead, breaks the context, and for a while writes the value
  * that is awaited + BIG into every slot that is awaited. Words are cyclic and of 4 bits; BIG is a quarter of their range,
  * as 2^62 is of 64 bits.
+ * With PHASES the waits are those of graphs that were launched before: for 1, in two flags by turns, each of which the
+ * stream itself resets. Then every wait takes a release of its own, so the watchdog goes on until the stream is idle.
  * Assumed: that while lasts until the last store of the dead peer has landed, and until a call that found the context
  * whole has given its wait to the stream.
  * Left out: how a death is noticed; barrier lines, which are written with the slots.
  *
  * Always: the host thread comes to its end.
  * Guards: NOTE_LATE (after the wait is the stream's); WRITE_ONCE (nothing is repeated); ALL_ONES (are written, which
- * are not larger than anything, since the comparison is cyclic); NO_LOOK (calls do not look whether the context is broken).
+ * are not larger than anything, since the comparison is cyclic); NO_LOOK (calls do not look whether the context is broken);
+ * GIVE_UP (of the watchdog, with PHASES).
  */
 #ifndef CALLS
 #define CALLS 4
@@ -31,6 +34,19 @@
 #define RELEASING(value) (((value) + BIG) & 15)
 #endif
 
+#ifdef PHASES
+#define AWAITED(call) 1
+#define MAY_SIGNAL(call) (executed >= call - 1 && word[SLOT(call)] == 0)
+#else
+#define AWAITED(call) (call)
+#define MAY_SIGNAL(call) true
+#endif
+#if defined(PHASES) && !defined(GIVE_UP)
+#define DONE finished
+#else
+#define DONE (landed && !pending)
+#endif
+
 byte word[2];
 byte noted[2]; /* what is awaited, 0: nothing */
 byte given;    /* waits that the stream has got */
@@ -41,9 +57,11 @@ bool dead, landed, broken, finished;
 proctype peer() {
     byte call = 1;
     do
-    :: call <= CALLS ->
-        word[SLOT(call)] = call;
-        call++
+    :: atomic {
+           call <= CALLS && MAY_SIGNAL(call) ->
+           word[SLOT(call)] = AWAITED(call);
+           call++
+       }
     :: break
     od;
     if
@@ -51,7 +69,7 @@ proctype peer() {
     :: else ->
         dead = true;
         if
-        :: word[SLOT(call)] = call
+        :: word[SLOT(call)] = AWAITED(call)
         :: true
         fi
     fi;
@@ -61,7 +79,13 @@ proctype peer() {
 /* Waits end in the order in which they were given. */
 proctype stream() {
     do
-    :: atomic { executed < given && REACHED(word[SLOT(executed + 1)], executed + 1) -> executed++ }
+    :: atomic {
+           executed < given && REACHED(word[SLOT(executed + 1)], AWAITED(executed + 1)) ->
+           executed++
+       }
+#ifdef PHASES
+       word[SLOT(executed)] = 0
+#endif
     :: finished -> break
     od
 }
@@ -78,6 +102,13 @@ inline give() {
 }
 
 proctype host() {
+#ifdef PHASES
+    atomic {
+        noted[0] = 1;
+        noted[1] = 1;
+        given = CALLS
+    }
+#else
     byte call;
     for (call : 1 .. CALLS) {
         atomic {
@@ -102,6 +133,7 @@ proctype host() {
         :: true
         fi
     }
+#endif
     executed == given;
     finished = true
 }
@@ -124,7 +156,7 @@ proctype watchdog() {
 #ifndef WRITE_ONCE
         do
         :: release()
-        :: landed && !pending -> break
+        :: DONE -> break
         od;
 #endif
         release()
