@@ -109,6 +109,20 @@ static bool read_rows(peers *p, const peer_job *job, const char *rows, int round
     return done;
 }
 
+/* The end of a log: whoever reads only what is printed here should see why, too. */
+static void show_end(const char *log) {
+    enum { LINES_BYTES = 1000 };
+    char line[512];
+    FILE *file = fopen(log, "re");
+    if (file == NULL)
+        return;
+    if (fseek(file, -LINES_BYTES, SEEK_END) == 0 && fgets(line, sizeof line, file) == NULL)
+        line[0] = '\0'; /* the first one is cut */
+    while (fgets(line, sizeof line, file) != NULL)
+        fprintf(stderr, "  | %s%s", line, strchr(line, '\n') != NULL ? "" : "\n");
+    fclose(file);
+}
+
 /* A job that hangs must not cost the report of the others: all ends soon after the time that the user has given. */
 static int limit_of_job(const peers *p) {
     const double left = p->opt.seconds + LAST_SECONDS - (bench_seconds() - p->began);
@@ -157,6 +171,8 @@ static bool start_job(peers *p, const peer_job *job, int round) {
     fprintf(stderr, "peerwin-bench: %s on %d ranks%s: %s %d; see %s\n", name_of(job->side), job->ranks,
             job->sliced ? " without MPS" : "", status == CHILD_TOO_LONG ? "too long, status" : "exit status", status,
             log);
+    if (job->failures == 0)
+        show_end(log);
     return false;
 }
 
@@ -284,6 +300,18 @@ static bool report_all(peers *p) {
 
 /* ------------------------------------------------------------------------------------------------- the course */
 
+/* Ranks that share a GPU take turns on it where no MPS daemon runs: nothing is then as fast as it can be. */
+static void look_for_mps(const peers *p) {
+    const char *dir = getenv("CUDA_MPS_PIPE_DIRECTORY");
+    char pipe[PATH];
+    text_format(pipe, sizeof pipe, "%s/nvidia-cuda-mps-control.pid", dir != NULL ? dir : "/tmp/nvidia-mps");
+    if (p->opt.ranks[0] > p->gpus && access(pipe, F_OK) != 0)
+        fputs("peerwin-bench: no MPS daemon runs here: ranks that share a GPU take turns on it, kernels that wait for "
+              "each "
+              "other take milliseconds, and NVSHMEM may not start (see nvidia-cuda-mps-control)\n",
+              stderr);
+}
+
 /* A launcher within a launcher would find the outer one's variables. */
 static bool inside_a_job(void) {
     static const char *const signs[] = {"OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMIX_RANK"};
@@ -333,6 +361,7 @@ static int run_all(peers *p) {
         return 2;
     if (note[0] != '\0')
         report_note(p->out, "NVSHMEM", note);
+    look_for_mps(p);
     plan_jobs(p);
     run_rounds(p);
     const bool good = report_all(p);

@@ -283,11 +283,12 @@ void report_progress(report *r, const char *name, size_t bytes) {
     const double now = bench_seconds();
     if (!r->terminal && now - r->last_progress < quiet_seconds)
         return;
-    char size[32];
-    text_bytes(size, sizeof size, bytes);
+    char size[32] = "";
+    if (bytes > 0)
+        text_bytes(size, sizeof size, bytes);
     clear_progress(r);
-    fprintf(stderr, "peerwin-bench: %.0f s, %d rows done, now %s %s%s", now - r->started, r->rows, name, size,
-            r->terminal ? "" : "\n");
+    fprintf(stderr, "peerwin-bench: %.0f s, %d rows done, now %s%s%s%s", now - r->started, r->rows, name,
+            bytes > 0 ? " " : "", size, r->terminal ? "" : "\n");
     fflush(stderr);
     r->last_progress = now;
 }
