@@ -67,8 +67,9 @@ endfunction()
 function(peerwin_fatbin output source)
   peerwin_cuda_code(code)
   list(TRANSFORM ARGN PREPEND -I)
+  list(TRANSFORM MPI_C_INCLUDE_DIRS PREPEND -isystem= OUTPUT_VARIABLE mpi_includes)
   add_custom_command(OUTPUT ${output}
-    COMMAND ${peerwin_nvcc} -std=c++17 --threads 0 ${code} -Werror=all-warnings ${ARGN}
+    COMMAND ${peerwin_nvcc} -std=c++17 --threads 0 ${code} -Werror=all-warnings ${ARGN} ${mpi_includes}
             -fatbin -MD -MF ${output}.d -MT ${output} -o ${output} ${source}
     DEPENDS ${source}
     DEPFILE ${output}.d

@@ -34,6 +34,8 @@ foreach(program window sync misuse process)
   peerwin_gpu_test(any ${program} RANKS 3)
 endforeach()
 peerwin_gpu_test(any attach RANKS 2 3 4)
+peerwin_gpu_test(any device RANKS 2 3 4)
+peerwin_gpu_test(host device RANKS 2)
 peerwin_gpu_test(any placement RANKS 2 ARGS
   c11_ranks_that_share_a_device_are_told_so_once
   c19_fabric_handles_that_are_refused_are_replaced_and_the_log_names_imex
@@ -43,6 +45,8 @@ peerwin_gpu_test(any placement RANKS 2 ARGS
 # These look at the memory of the whole device.
 set_tests_properties(gpu.any.attach.n2 gpu.any.attach.n3 gpu.any.attach.n4 gpu.any.window.n3 gpu.fd.window.n2
   gpu.fd.window.n4 gpu.legacy.window.n2 gpu.host.window.n2 PROPERTIES RUN_SERIAL ON)
+# Their kernels wait for each other, so that every further job that takes turns with them makes them longer.
+set_tests_properties(gpu.any.device.n2 gpu.any.device.n3 gpu.any.device.n4 gpu.host.device.n2 PROPERTIES RUN_SERIAL ON)
 
 # Litmus tests and soaks (label gpu-sync, one after the other: launch/gpu-check --only sync,mps-sync). With equal shares
 # of the device, as library kernels that wait ask for under MPS.
@@ -76,3 +80,12 @@ peerwin_gpu_sync(litmus.streams litmus RANKS 2 ARGS --seconds 1 message_passing_
   message_passing_from_calls_to_stream message_passing_from_copies_to_stream message_passing_from_copies_to_kernel
   store_buffering_between_streams without_the_streams_order_the_tests_fail)
 peerwin_gpu_sync(c5 soak RANKS 2 ARGS c5_a_put_waits_for_the_kernel_that_makes_its_data)
+
+# A program as users build it: CUDA code of nvcc and the CUDA runtime.
+set(on_gpus OFF)
+if(TARGET stencil1d)
+  get_target_property(on_gpus stencil1d STENCIL1D_ON_GPUS)
+endif()
+if(on_gpus)
+  peerwin_mpi_test(NAME gpu.stencil1d PROGRAM stencil1d RANKS 1 2 4 ARGS --space cuda --steps 100 LABELS gpu TIMEOUT 60)
+endif()
