@@ -3,12 +3,16 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Programs that sit in the driver's own synchronisation, in CUDA space, behind a wait or barrier whose peer dies or
- * aborts: the watchdog frees them within a second, and from then on all calls return the cause. Without a watchdog
- * peerwin_stream_sync does so.
+ * aborts, be it the stream's or a kernel's own: the watchdog frees them within a second, and from then on all calls
+ * return the cause. Without a watchdog peerwin_stream_sync does so.
+ *
+ * On a GPU under MPS, which PWTEST_MPS says, a process that is killed may take the others' contexts along. That is
+ * looked for and named; a context that is lost has to be reported as that, and ends the test.
  */
 #include <stdlib.h>
 #include <string.h>
 
+#include "gpu/rig.h"
 #include "holdings.h"
 #include "inject.h"
 #include "support/calls.h"
@@ -16,7 +20,7 @@
 
 enum { TIMEOUT_MS = 20000, TEAM = 2, THREADS_END_MS = 50, GRAPHS = 1500 };
 
-typedef enum { BEHIND_WAIT, BEHIND_CONSUME, BEHIND_BARRIER, BEHIND_GRAPHS } place;
+typedef enum { BEHIND_WAIT, BEHIND_CONSUME, BEHIND_BARRIER, BEHIND_GRAPHS, IN_KERNELS_WAIT, IN_KERNELS_BARRIER } place;
 
 typedef struct {
     const char *name;
@@ -33,18 +37,22 @@ static const fate fates[] = {
     {"the library's wait, death", BEHIND_WAIT, 0, 0, 1, 0},
     {"a window freed at once, death", BEHIND_WAIT, 0, 1, 1, 1},
     {"graphs, each of which waits twice, death", BEHIND_GRAPHS, 0, 1, 1, 0},
+    {"a kernel's wait, death", IN_KERNELS_WAIT, 0, 1, 1, 0},
+    {"a kernel's barrier, death", IN_KERNELS_BARRIER, 0, 1, 0, 0},
     {"a consume, abort", BEHIND_CONSUME, 1, 1, 0, 0},
     {"a barrier, abort", BEHIND_BARRIER, 1, 1, 1, 0},
     {"the library's wait, abort", BEHIND_BARRIER, 1, 0, 0, 0},
     {"a window freed at once, abort", BEHIND_BARRIER, 1, 1, 0, 1},
+    {"a kernel's wait, abort", IN_KERNELS_WAIT, 1, 0, 1, 0},
 };
-enum { FATES = sizeof(fates) / sizeof(fates[0]), DEATHS = 5 };
+enum { FATES = sizeof(fates) / sizeof(fates[0]), DEATHS = 7 };
 
 typedef struct {
     peerwin_ctx *ctx;
     peerwin_win *win;
     peerwin_stream stream;
     CUgraphExec barrier;
+    uint64_t *status; /* a kernel's, on the device */
 } life;
 
 static life begin(const fate *f, MPI_Comm comm) {
@@ -59,7 +67,24 @@ static life begin(const fate *f, MPI_Comm comm) {
     CHECK_OK(peerwin_win_alloc(l.ctx, 4096, NULL, &l.win));
     CHECK_OK(peerwin_barrier(l.ctx, l.stream));
     CHECK_OK(peerwin_stream_sync(l.ctx, l.stream));
+    l.status = device_new(sizeof(*l.status));
     return l;
+}
+
+static int is_in_kernel(const fate *f) {
+    return f->where == IN_KERNELS_WAIT || f->where == IN_KERNELS_BARRIER;
+}
+
+static void hold(const fate *f, const life *l) {
+    rig_hold_args a = {.value = 1, .slot = 6, .barrier = f->where == IN_KERNELS_BARRIER, .status = l->status};
+    CHECK_OK(peerwin_win_view(l->win, &a.view));
+    rig_launch(RIG_KERNEL_hold, 1, &a, l->stream);
+}
+
+static peerwin_status status_of_kernel(const life *l) {
+    uint64_t status = 0;
+    device_copy(&status, l->status, sizeof(status));
+    return (peerwin_status)status;
 }
 
 static void capture_barrier(life *l) {
@@ -87,9 +112,12 @@ static void get_stuck(const fate *f, life *l) {
             DEVICE_OK(device.cuGraphLaunch(l->barrier, (CUstream)l->stream));
         }
         break;
-    default:
+    case BEHIND_BARRIER:
         CHECK_OK(peerwin_barrier(l->ctx, l->stream));
         CHECK_OK(peerwin_wait(l->win, 3, 1, l->stream));
+        break;
+    default:
+        hold(f, l);
     }
     for (int i = 0; i < 100; i++) {
         CHECK_OK(peerwin_put(l->win, TEAM, 0, peerwin_win_ptr(l->win, job.rank), 4096, l->stream));
@@ -97,6 +125,7 @@ static void get_stuck(const fate *f, life *l) {
 }
 
 static void end(life *l) {
+    device_free(l->status);
     CHECK_OK(peerwin_win_free(l->win));
     CHECK_OK(peerwin_finalize(l->ctx));
     if (l->barrier != NULL) {
@@ -119,38 +148,76 @@ static void be_waited_for(const fate *f, MPI_Comm comm) {
     end(&l);
 }
 
-static void be_freed(const fate *f, MPI_Comm comm) {
+/* The driver's own wait. Returns its code if the context is lost, where that may be. */
+static CUresult sit_in_driver(const life *l) {
+    CUresult code = device.cuStreamSynchronize((CUstream)l->stream);
+    if (getenv("PWTEST_MPS") == NULL) {
+        DEVICE_OK(code);
+    }
+    return code;
+}
+
+/* Both ranks of the team hear of it; then there is nothing that could go on. */
+static void end_if_lost(const fate *f, const life *l, CUresult code, const char *verdict) {
+    int lost = code != CUDA_SUCCESS;
+    if (lost) {
+        peerwin_status status = peerwin_stream_sync(l->ctx, l->stream);
+        CHECK(status == PEERWIN_ERR_CONTEXT_LOST || status == PEERWIN_ERR_PEER_LOST);
+        CHECK(strlen(peerwin_last_error()) >= 20);
+        printf("stuck behind %s: MPS took the context of rank %d along (error %d), which is named: %s\n", f->name,
+               job.rank, (int)code, peerwin_last_error());
+    }
+    MPI_Allreduce(MPI_IN_PLACE, &lost, 1, MPI_INT, MPI_MAX, team_comm);
+    if (lost) {
+        team_end(verdict);
+    }
+}
+
+static void get_free(const fate *f, life *l, const char *verdict) {
+    CUresult code = CUDA_SUCCESS;
+    if (f->hasty) {
+        while (peerwin_check(l->ctx) == PEERWIN_OK) {
+            test_sleep_ms(1);
+        }
+        CHECK_OK(peerwin_win_free(l->win));
+        l->win = NULL;
+    } else if (f->watchdog) {
+        code = sit_in_driver(l);
+    } else {
+        peerwin_status status = peerwin_stream_sync(l->ctx, l->stream);
+        CHECK(status == PEERWIN_ERR_ABORTED || status == PEERWIN_ERR_PEER_LOST || getenv("PWTEST_MPS") != NULL);
+        code = status == PEERWIN_ERR_CONTEXT_LOST ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS;
+    }
+    if (!f->aborts) {
+        end_if_lost(f, l, code, verdict);
+    }
+}
+
+static void be_freed(const fate *f, MPI_Comm comm, const char *verdict) {
     char peer[32];
     peerwin_status cause = f->aborts ? PEERWIN_ERR_ABORTED : PEERWIN_ERR_PEER_LOST;
     snprintf(peer, sizeof(peer), "peer %d", TEAM);
     holdings before = holdings_take();
     life l = begin(f, comm);
     get_stuck(f, &l);
-    if (f->hasty) {
-        while (peerwin_check(l.ctx) == PEERWIN_OK) {
-            test_sleep_ms(1);
-        }
-        CHECK_OK(peerwin_win_free(l.win));
-        l.win = NULL;
-    } else if (f->watchdog) {
-        device_stream_sync(l.stream);
-    } else {
-        CHECK_STATUS(peerwin_stream_sync(l.ctx, l.stream), cause, peer);
-    }
+    get_free(f, &l, verdict);
     double late = team_seconds_since_death();
     CHECK(device_stream_is_idle(l.stream));
     CHECK_STATUS(peerwin_stream_sync(l.ctx, l.stream), cause, peer);
     CHECK_STATUS(peerwin_check(l.ctx), cause, peer);
     CHECK(l.win == NULL || peerwin_wait(l.win, 0, 0, l.stream) == cause);
+    CHECK(!is_in_kernel(f) || status_of_kernel(&l) == cause);
     if (late > (f->where == BEHIND_GRAPHS ? 5.0 : 1.0)) {
         test_fail(__FILE__, __LINE__, "%s: freed after %.3f s", f->name, late);
     }
     end(&l);
-    test_sleep_ms(THREADS_END_MS); /* of the streams in a simulated driver */
-    holdings_check(&before, f->name);
+    if (rig.simulated) {
+        test_sleep_ms(THREADS_END_MS); /* of the streams; a real driver keeps what it likes */
+        holdings_check(&before, f->name);
+    }
     MPI_Allreduce(MPI_IN_PLACE, &late, 1, MPI_DOUBLE, MPI_MAX, team_comm);
     if (job.rank == 0) {
-        printf("ok %s (freed after %.3f s)\n", f->name, late);
+        printf("stuck behind %s: freed after %.3f s\n", f->name, late);
     }
 }
 
@@ -181,6 +248,7 @@ int main(int argc, char **argv) {
     MPI_Comm comms[FATES];
     test_begin(argc, argv);
     CHECK(argc >= 2);
+    rig_begin();
     team_begin(TEAM);
     CHECK_EQUAL(job.size, TEAM + DEATHS + 1);
     for (int i = 0; i < FATES; i++) {
@@ -196,7 +264,7 @@ int main(int argc, char **argv) {
         if (job.rank >= TEAM) {
             be_waited_for(&fates[i], comms[i]);
         } else {
-            be_freed(&fates[i], comms[i]);
+            be_freed(&fates[i], comms[i], argv[1]);
         }
     }
     if (job.rank >= TEAM) {

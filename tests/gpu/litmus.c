@@ -220,12 +220,12 @@ static void message_passing_by_calls_in_kernels(void) {
 static void store_buffering_between_kernels(void) {
     place p = begin(8, blocks_of());
     int adds = test_has_adds(p.ctx);
-    check_measured("store buffering, kernels", &p, launch_cross, rig_amount(rig.rounds, 10000000, 2000), 0);
+    check_measured("store buffering, kernels", &p, launch_cross, rig_amount(rig.rounds, 10000000, 1000), 0);
     MPI_Allreduce(MPI_IN_PLACE, &adds, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
     end(&p);
     if (adds) { /* for the swap */
         p = begin(8, blocks_of());
-        check_measured("store buffering, calls", &p, launch_cross, rig_amount(rig.rounds, 10000000, 2000), BY_CALLS);
+        check_measured("store buffering, calls", &p, launch_cross, rig_amount(rig.rounds, 10000000, 1000), BY_CALLS);
         end(&p);
     }
 }

@@ -26,13 +26,14 @@ void rig_launch(int kernel, unsigned blocks, const void *args, peerwin_stream st
 
 /* A kernel that is loaded by its first launch while something spins may wait for ever: launch each with nothing to do.
  */
-static void load(void) {
+void rig_begin(void) {
     static const char *const names[] = {
 #define RIG_NAME(name) "rig_" #name,
         RIG_KERNELS(RIG_NAME)
 #undef RIG_NAME
     };
     static const uint64_t nothing[512];
+    rig.simulated = device_simulated("simcuda_live") != NULL;
     DEVICE_OK(device.cuModuleLoadData(&module, rig_image));
     for (int i = 0; i < RIG_NUM_KERNELS; i++) {
         DEVICE_OK(device.cuModuleGetFunction(&functions[i], module, names[i]));
@@ -182,9 +183,8 @@ static void run(const test_case *entry) {
 int rig_main(int argc, char **argv, const test_case *cases, int count) {
     test_begin(argc, argv);
     CHECK_EQUAL(job.space, PEERWIN_SPACE_CUDA);
-    rig.simulated = device_simulated("simcuda_live") != NULL;
     int names = take_options(argc, argv);
-    load();
+    rig_begin();
     for (int i = 0; i < (names > 0 ? names : count); i++) {
         run(names > 0 ? find(argv[i + 1], cases, count) : &cases[i]);
     }

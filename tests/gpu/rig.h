@@ -30,6 +30,9 @@ int rig_main(int argc, char **argv, const test_case *cases, int count);
         return rig_main(argc, argv, cases, (int)(sizeof(cases) / sizeof((cases)[0])));                                 \
     }
 
+/** For programs that do not begin by rig_main: loads the kernels, after test_begin. They go with the process. */
+void rig_begin(void);
+
 /** How much of something by default: on a GPU, or simulated. */
 uint64_t rig_amount(uint64_t asked, uint64_t real, uint64_t simulated);
 
