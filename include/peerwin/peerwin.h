@@ -4,7 +4,7 @@
  *
  * peerwin: the ranks of an MPI job share memory, and a put is a store.
  *
- * The order of this file is the order of use: status, context, peers, windows, transfers, halo types.
+ * The order of this file is the order of use: status, context, peers, windows, transfers, halo plans.
  *
  * Rules that hold for every call, and are not repeated at each:
  *  - Sizes and offsets are bytes. Outputs come last, end in _out, and are written only on success.
@@ -331,9 +331,9 @@ PEERWIN_API PEERWIN_MUST_USE peerwin_status peerwin_win_attach(peerwin_ctx *ctx,
  * Collective over the context; windows may be freed in any order that is the same on all ranks. In a broken
  * context it is local, does not wait, and succeeds.
  *
- * Statuses: STATE (MPI finalized, forked child, second thread), MISMATCH (another rank frees another window or is in
- * another call), TIMEOUT and PEER_LOST (the context is broken: call again to free locally). After these
- * the window still exists.
+ * Statuses: STATE (MPI finalized, forked child, second thread; or, on every rank, a halo plan has faces in it),
+ * MISMATCH (another rank frees another window or is in another call), TIMEOUT and PEER_LOST (the context is broken:
+ * call again to free locally). After these the window still exists.
  */
 PEERWIN_API peerwin_status peerwin_win_free(peerwin_win *win);
 
@@ -490,19 +490,112 @@ PEERWIN_API PEERWIN_MUST_USE peerwin_status peerwin_stream_sync(peerwin_ctx *ctx
 
 /* ------------------------------------------------------------------------------------------- halo plans */
 
-/* The calls come with a later version; the types are fixed. */
+/*
+ * A plan is an exchange of ghosts, settled once: which boxes of my segments go to which ranks, and which boxes of my
+ * segments theirs come into. Each step is start, finish, and, when the ghosts have been read, release or the next
+ * start:
+ *
+ *     peerwin_halo_start(halo, stream);     my faces go out, to each neighbour that has read what I sent it last
+ *     ... work on the inside ...
+ *     peerwin_halo_finish(halo, stream);    my ghosts are here
+ *     ... work that reads ghosts ...
+ *     peerwin_halo_release(halo, stream);   optional: my neighbours need not wait for my next start
+ *
+ * Between my start or release and the return of my finish (in stream order) ghosts may change at any time; outside
+ * they stay as they are. Faces are read by start, and may be changed once it has returned (in stream order). No ghost
+ * is overwritten before the rank's first start or release.
+ *
+ * Plans of a context are started in the same order on all ranks, in CUDA space those of a stream, unless their ghosts
+ * were released before; then they never wait for each other.
+ */
 
-#define PEERWIN_HALO_CORNERS       1u /* edges and corners too */
-#define PEERWIN_HALO_FASTEST_FIRST 2u /* dimension 0 varies fastest, as in Fortran */
+#define PEERWIN_HALO_CORNERS       1u /* peerwin_halo_create_cart: edges and corners too */
+#define PEERWIN_HALO_FASTEST_FIRST 2u /* the same: dimension 0 varies fastest, as in Fortran */
 #define PEERWIN_HALO_SHARED        4u /* overlaps another plan; the caller separates them by barriers */
 
 /** One face of an exchange: a box in my own segment of `win` that goes to, or comes from, `peer`. */
 typedef struct {
-    int peer;
-    int tag;
-    peerwin_win *win;
+    int peer;         /* rank in the context; my own is fine; MPI_PROC_NULL: this face is not there */
+    int tag;          /* pairs it with the face of `peer` that has the same tag */
+    peerwin_win *win; /* any window of the context */
     peerwin_box box;
 } peerwin_face;
+
+/**
+ * Makes a plan of `num_send` faces to send and `num_recv` faces to receive (0 and NULL are fine).
+ *
+ * A face that rank a sends to rank b with tag t pairs with the one that b receives from a with tag t; a tag stands
+ * once for each peer and direction. Both have the same number of bytes, 0 is fine; these are taken in lexicographic
+ * order of each box, which may differ in shape and lie in different windows. Receive boxes must not overlap one
+ * another, nor send boxes of the same plan. `flags` is 0 or PEERWIN_HALO_SHARED.
+ *
+ * Collective over the context. The arrays may be freed afterwards. The windows cannot be freed before the plan. The
+ * caller owns the plan; end it with peerwin_halo_free.
+ *
+ * Statuses, the same on every rank: ARG (NULL, a peer out of range, a window of another context, rows of a receive box
+ * that overlap, a send box that overlaps a receive box, unknown flags), RANGE (a box leaves its segment), MISMATCH (no
+ * partner, sizes differ, a tag stands twice, receive boxes overlap: the text has both ranks, the tag and the sizes; or
+ * another rank is in another collective call), STATE (a receive box overlaps one of a plan that is alive, without
+ * PEERWIN_HALO_SHARED for the new one), UNREACHABLE (no direct path, or not a neighbour of the receiver's window),
+ * PERMISSION (the receiver's window is read-only), NO_MEMORY, SYSTEM, MPI, CUDA, INTERNAL; TIMEOUT and PEER_LOST break
+ * the context, ABORTED says that it is broken.
+ */
+PEERWIN_API PEERWIN_MUST_USE peerwin_status peerwin_halo_create(peerwin_ctx *ctx, int num_send,
+                                                                const peerwin_face *send, int num_recv,
+                                                                const peerwin_face *recv, unsigned flags,
+                                                                peerwin_halo **halo_out);
+
+/**
+ * Makes the plan of a block of a Cartesian grid of 1, 2 or 3 dimensions, whose array begins at the first byte of my
+ * segment of `win`.
+ *
+ * `cart` is a communicator of MPI_Cart_create whose ranks are all in the context; a rank that is not in it passes
+ * MPI_COMM_NULL (and has no faces). For each of its dimensions `extent` is the array's extent in elements of
+ * `elem_bytes` bytes, ghosts at both ends included, and `depth` the width of the ghosts. The last dimension varies
+ * fastest, with PEERWIN_HALO_FASTEST_FIRST the first one. Ghosts at walls are left alone; periodic dimensions of one
+ * or two blocks are fine. Ghosts at edges and corners are left alone too, unless PEERWIN_HALO_CORNERS asks for them.
+ *
+ * Collective over the context. Rules and statuses as for peerwin_halo_create, and ARG: `cart` is not Cartesian, has
+ * another number of dimensions, or a rank outside the context; elem_bytes is 0; the inside is smaller than the ghosts.
+ */
+PEERWIN_API PEERWIN_MUST_USE peerwin_status peerwin_halo_create_cart(peerwin_win *win, MPI_Comm cart, size_t elem_bytes,
+                                                                     const size_t extent[], const size_t depth[],
+                                                                     unsigned flags, peerwin_halo **halo_out);
+
+/**
+ * Begins an exchange: lets my neighbours overwrite my ghosts, unless peerwin_halo_release did, and pushes each of my
+ * faces as soon as its receiver allows it. Not collective: it waits for no rank but those that get faces from me. In
+ * host space it blocks until they are pushed; in CUDA space the stream does, and while it is capturing the call is
+ * UNSUPPORTED.
+ *
+ * TIMEOUT: the text names the ranks that have not released their ghosts; call again to go on, and nothing else on this
+ * plan before. PEER_LOST, ABORTED: the context is broken. STATE: the exchange before is not finished. ARG: halo is
+ * NULL, or the stream is none of the context's.
+ */
+PEERWIN_API PEERWIN_MUST_USE peerwin_status peerwin_halo_start(peerwin_halo *halo, peerwin_stream stream);
+
+/**
+ * Ends an exchange: waits for all faces that I receive. An acquire: my ghosts are those of my neighbours' start.
+ *
+ * TIMEOUT: the text names the ranks whose faces have not come; call again to go on. STATE: no exchange was started.
+ * Else as peerwin_halo_start.
+ */
+PEERWIN_API PEERWIN_MUST_USE peerwin_status peerwin_halo_finish(peerwin_halo *halo, peerwin_stream stream);
+
+/**
+ * Tells my neighbours that I have read my ghosts: they may push the faces of the next exchange before I start it. A
+ * second call before the next start does nothing. Local, does not wait. Also before the first start. STATE: between
+ * start and finish. Else as peerwin_halo_start.
+ */
+PEERWIN_API PEERWIN_MUST_USE peerwin_status peerwin_halo_release(peerwin_halo *halo, peerwin_stream stream);
+
+/**
+ * Ends a plan, also one that was started and not finished. NULL is fine (and local).
+ *
+ * Collective over the context. In a broken context it is local, does not wait, and succeeds. Statuses as for
+ * peerwin_win_free.
+ */
+PEERWIN_API peerwin_status peerwin_halo_free(peerwin_halo *halo);
 
 #ifdef __cplusplus
 }

@@ -32,6 +32,10 @@ const char *pw_call_name(pw_call call) {
         return "peerwin_win_attach";
     case PW_CALL_FREE:
         return "peerwin_win_free";
+    case PW_CALL_HALO_CREATE:
+        return "peerwin_halo_create";
+    case PW_CALL_HALO_FREE:
+        return "peerwin_halo_free";
     default:
         return "another call";
     }

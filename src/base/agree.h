@@ -22,7 +22,9 @@ typedef enum {
     PW_CALL_FINALIZE = 2,
     PW_CALL_ALLOC = 3,
     PW_CALL_ATTACH = 4,
-    PW_CALL_FREE = 5
+    PW_CALL_FREE = 5,
+    PW_CALL_HALO_CREATE = 6,
+    PW_CALL_HALO_FREE = 7
 } pw_call;
 
 const char *pw_call_name(pw_call call);

@@ -34,20 +34,22 @@ void pw_wait_let_mpi_move(const peerwin_ctx *ctx) {
 }
 
 /* One sleep of at most SLEEP_MS. */
-static void sleep_on_doorbell(peerwin_ctx *ctx, const _Atomic uint64_t *word, uint64_t target) {
+static void sleep_on_doorbell(peerwin_ctx *ctx, pw_condition *holds, const void *what) {
     pw_control *control = pw_pad_control(ctx->pad);
     uint32_t seen = atomic_load_explicit(&control->doorbell, memory_order_acquire);
     atomic_store_explicit(&control->sleepers, 1, memory_order_seq_cst);
     pw_full_fence();
-    if (!there(word, target) && pw_ctx_broken(ctx) == 0)
+    if (!holds(what) && pw_ctx_broken(ctx) == 0)
         pw_pad_sleep(ctx->pad, seen, SLEEP_MS);
     atomic_store_explicit(&control->sleepers, 0, memory_order_relaxed);
 }
 
-pw_cause pw_waiter_await(pw_waiter *waiter, const _Atomic uint64_t *word, uint64_t target) {
+/* Inline, so that a condition known here costs no call. */
+static inline __attribute__((always_inline)) pw_cause wait_until(pw_waiter *waiter, pw_condition *holds,
+                                                                 const void *what) {
     peerwin_ctx *ctx = waiter->ctx;
     for (int poll = 0; poll < ctx->patience.polls && !waiter->spun; poll++) {
-        if (there(word, target))
+        if (holds(what))
             return 0;
         pw_relax();
     }
@@ -56,19 +58,39 @@ pw_cause pw_waiter_await(pw_waiter *waiter, const _Atomic uint64_t *word, uint64
         waiter->watch = pw_ctx_watch(ctx);
     }
     for (int round = 1;; round += round < ctx->patience.yields) {
-        if (there(word, target))
+        if (holds(what))
             return 0;
         if (round % LOOK_EVERY == 0 || round >= ctx->patience.yields) {
             pw_cause cause = pw_watch_look(&waiter->watch);
             if (cause != 0)
-                return there(word, target) ? 0 : cause; /* the peer may have answered just before it went */
+                return holds(what) ? 0 : cause; /* the peer may have answered just before it went */
             pw_wait_let_mpi_move(ctx);
         }
         if (round < ctx->patience.yields)
             sched_yield();
         else
-            sleep_on_doorbell(ctx, word, target);
+            sleep_on_doorbell(ctx, holds, what);
     }
+}
+
+/* A word of my pad and what it must reach. */
+typedef struct {
+    const _Atomic uint64_t *word;
+    uint64_t target;
+} goal;
+
+static int is_reached(const void *what) {
+    const goal *g = what;
+    return there(g->word, g->target);
+}
+
+pw_cause pw_waiter_await(pw_waiter *waiter, const _Atomic uint64_t *word, uint64_t target) {
+    const goal g = {word, target};
+    return wait_until(waiter, is_reached, &g);
+}
+
+pw_cause pw_waiter_until(pw_waiter *waiter, pw_condition *holds, const void *what) {
+    return wait_until(waiter, holds, what);
 }
 
 peerwin_status pw_wait_broken(peerwin_ctx *ctx, pw_cause cause, const pw_site *site) {

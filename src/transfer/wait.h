@@ -28,6 +28,10 @@ typedef struct {
 /* Waits in my own pad until *word has reached `target` (an acquire). 0, or the cause that ended it. */
 pw_cause pw_waiter_await(pw_waiter *waiter, const _Atomic uint64_t *word, uint64_t target);
 
+/* The same until `holds` is true, which looks at words of my own pad (acquires). */
+typedef int pw_condition(const void *what);
+pw_cause pw_waiter_until(pw_waiter *waiter, pw_condition *holds, const void *what);
+
 /* The same for a single word. */
 static inline pw_cause pw_wait_word(peerwin_ctx *ctx, const _Atomic uint64_t *word, uint64_t target) {
     if (pw_reached(atomic_load_explicit(word, memory_order_acquire), target))

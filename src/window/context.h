@@ -23,6 +23,7 @@
 #include <stdint.h>
 
 typedef struct pw_watchdog pw_watchdog;
+typedef struct pw_plan pw_plan;
 
 enum { PW_REASON_BYTES = 200 };
 
@@ -141,6 +142,8 @@ struct peerwin_ctx {
 
     peerwin_win *windows; /* list in order of their signals in the pad */
     uint32_t next_window;
+    pw_plan *plans; /* list of the halo plans that are alive; window.h */
+    uint32_t next_plan;
 
     pw_series barrier, reduce;
 

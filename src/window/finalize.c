@@ -36,7 +36,7 @@ static int on_mpi_end(MPI_Comm comm, int keyval, void *value, void *extra) {
                                    pw_cause_make(PEERWIN_ERR_STATE, ctx->rank));
     int windows = 0;
     for (const peerwin_win *win = ctx->windows; win; win = win->next)
-        windows++;
+        windows += !win->of_plan;
     pw_log(PW_LOG_WARN, ctx->rank,
            "MPI_Finalize was called before peerwin_finalize; a context with %d windows was left open", windows);
     return MPI_SUCCESS;
@@ -150,6 +150,8 @@ void pw_ctx_release(peerwin_ctx *ctx) {
     MPI_Finalized(&finalized);
     pw_watchdog_stop(ctx);
     int entered = pw_space_enter_to_release(ctx, PW_SITE("peerwin_finalize", NULL, ctx->rank, PW_NONE));
+    while (ctx->plans)
+        ctx->plans->release(ctx->plans);
     while (ctx->windows)
         (void)pw_win_release(ctx->windows);
     if (ctx->gpu)
@@ -172,9 +174,12 @@ void pw_ctx_release(peerwin_ctx *ctx) {
 }
 
 static void report_forgotten(const peerwin_ctx *ctx) {
+    for (const pw_plan *plan = ctx->plans; plan; plan = plan->next)
+        pw_log(PW_LOG_WARN, ctx->rank, "peerwin_finalize frees halo plan %u, which was not freed", plan->ordinal);
     for (const peerwin_win *win = ctx->windows; win; win = win->next)
-        pw_log(PW_LOG_WARN, ctx->rank, "peerwin_finalize frees window %u%s%s, which was not freed", pw_win_ordinal(win),
-               win->name[0] ? " " : "", win->name);
+        if (!win->of_plan)
+            pw_log(PW_LOG_WARN, ctx->rank, "peerwin_finalize frees window %u%s%s, which was not freed",
+                   pw_win_ordinal(win), win->name[0] ? " " : "", win->name);
 }
 
 /* What peers have mapped is given back before anybody's memory goes. */

@@ -410,13 +410,30 @@ peerwin_status peerwin_win_attach(peerwin_ctx *ctx, void *base, size_t bytes, co
     return make(ctx, &r, "peerwin_win_attach", config, win_out);
 }
 
+peerwin_status pw_win_make(peerwin_ctx *ctx, size_t bytes, const peerwin_win_config *config, peerwin_win **win_out,
+                           const pw_site *site) {
+    request r = {.call = PW_CALL_ALLOC, .bytes = bytes};
+    return make_window(ctx, &r, config, PEERWIN_OK, win_out, site);
+}
+
+static peerwin_status check_plans(const peerwin_win *win, const pw_site *site) {
+    for (const pw_plan *plan = win->ctx->plans; plan; plan = plan->next)
+        for (int i = 0; i < plan->num_windows; i++)
+            if (plan->windows[i] == win)
+                return pw_fail(PEERWIN_ERR_STATE, site,
+                               "faces of halo plan %u lie in window %u: free the plan first (peerwin_halo_free)",
+                               plan->ordinal, pw_win_ordinal(win));
+    return PEERWIN_OK;
+}
+
 /*
  * Everyone has come, so nobody uses it any more: unmap everywhere, and only then release. The window is gone when the
  * second agreement was reached; what the driver said on the way is for everyone to hear.
  */
-static peerwin_status close_together(peerwin_win *win, int *gone_out, const pw_site *site) {
+peerwin_status pw_win_close(peerwin_win *win, peerwin_status ready, int *gone_out, const pw_site *site) {
     peerwin_ctx *ctx = win->ctx;
-    peerwin_status ready = pw_space_enter_to_end(ctx, site);
+    if (ready == PEERWIN_OK)
+        ready = pw_space_enter_to_end(ctx, site);
     int entered = ready == PEERWIN_OK;
     if (ready == PEERWIN_OK)
         ready = pw_space_quiesce(ctx, site);
@@ -439,8 +456,7 @@ static peerwin_status close_together(peerwin_win *win, int *gone_out, const pw_s
     return status;
 }
 
-/* Broken: nobody waits for anybody any more. */
-static void close_alone(peerwin_win *win, const pw_site *site) {
+void pw_win_close_alone(peerwin_win *win, const pw_site *site) {
     peerwin_ctx *ctx = win->ctx;
     int entered = pw_space_enter_to_release(ctx, site);
     if (entered && ctx->gpu)
@@ -459,13 +475,13 @@ peerwin_status peerwin_win_free(peerwin_win *win) {
     const pw_site *site = PW_SITE(call, NULL, ctx->rank, PW_NONE);
     peerwin_status status = pw_ctx_enter(ctx, call);
     if (status == PEERWIN_OK) {
-        status = close_together(win, &gone, site);
+        status = pw_win_close(win, check_plans(win, site), &gone, site);
         pw_ctx_leave(ctx);
         return status;
     }
     if (status < PEERWIN_ERR_PEER_LOST)
         return status;
-    close_alone(win, site);
+    pw_win_close_alone(win, site);
     return PEERWIN_OK;
 }
 

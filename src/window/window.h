@@ -34,12 +34,36 @@ struct peerwin_win {
     void *view_table;             /* what views of it point to, once there is one; device memory in CUDA space */
     char *base;                   /* of my own segment, which may begin later than the memory that is shared */
     peerwin_win *next, *previous; /* in order of pad_offset */
+    int of_plan;                  /* a halo plan's own, which the caller does not know */
     char name[PW_NAME_BYTES];
+};
+
+/* A halo plan, as far as windows are concerned: the beginning of struct peerwin_halo. */
+struct pw_plan {
+    pw_plan *next;
+    uint32_t ordinal;
+    peerwin_win *const *windows; /* that its faces lie in, which cannot be freed before it */
+    int num_windows;
+    const peerwin_face *received; /* my receive faces */
+    int num_received;
+    void (*release)(pw_plan *plan); /* frees the plan alone */
 };
 
 static inline uint32_t pw_win_ordinal(const peerwin_win *win) {
     return (uint32_t)win->id;
 }
+
+/*
+ * The same as alloc and free for those who have entered the context already (make: and its space) and met no failure.
+ * Collective. *gone_out: the window is gone, whatever the status.
+ */
+PEERWIN_MUST_USE peerwin_status pw_win_make(peerwin_ctx *ctx, size_t bytes, const peerwin_win_config *config,
+                                            peerwin_win **win_out, const pw_site *site);
+PEERWIN_MUST_USE peerwin_status pw_win_close(peerwin_win *win, peerwin_status ready, int *gone_out,
+                                             const pw_site *site);
+
+/* Free in a context that is broken: nobody waits for anybody. */
+void pw_win_close_alone(peerwin_win *win, const pw_site *site);
 
 /* Unmaps the peers' segments in this process. The first failure; they are unmapped in any case. */
 peerwin_status pw_win_unmap_peers(peerwin_win *win);

@@ -1,0 +1,248 @@
+/*
+ * Copyright (c) 2026, the peerwin contributors.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The exchange: start, finish, release; in host space here, in CUDA space by streams.
+ *
+ * Exchange n moves the faces of everyone's n-th start. A receiver grants n to its senders when it has read what n - 1
+ * brought: in release, or at the latest in its start of n. A sender pushes its faces of n to a receiver that has
+ * granted n, and then reports their arrival. So a rank can be ahead of a neighbour by one start, and nobody waits for a
+ * rank that is not its neighbour, nor for another plan.
+ *
+ * Order. The grant is a release, after the receiver's loads of its ghosts (and of its staging area) in program order;
+ * the sender's load of it is an acquire, before its stores: so no store of n overtakes a load of n - 1. The arrival is
+ * a release after those stores, its load an acquire before the receiver's loads: so the receiver finds all of n.
+ *
+ * Waiting for several ranks, the first that is there is served first. Start and finish that time out have done their
+ * part for the ranks that were there, and go on with the others when they are repeated.
+ */
+#include "halo/halo.h"
+
+#include "transfer/door.h"
+#include "transfer/signal.h"
+#include "transfer/wait.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+/* ---- words */
+
+static uint64_t word_at_me(const peerwin_halo *halo, pw_halo_word word, int writer) {
+    const _Atomic uint64_t *signals = halo->win->peers[halo->ctx->rank].signals;
+    return atomic_load_explicit(&signals[pw_halo_slot(halo, word, writer)], memory_order_acquire);
+}
+
+static peerwin_status tell(peerwin_halo *halo, const pw_halo_neighbor *n, pw_halo_word word, const pw_site *site) {
+    uint64_t value = word == PW_HALO_GRANT ? halo->granted : halo->epoch;
+    return pw_signal_send(halo->win, site->call, n->rank, pw_halo_slot(halo, word, halo->ctx->rank), PEERWIN_SIGNAL_SET,
+                          value, NULL);
+}
+
+/* ---- one pass over the neighbours */
+
+/* What start waits for of a neighbour, or finish, and what it then does. */
+typedef struct {
+    peerwin_halo *halo;
+    unsigned role;
+    pw_halo_word word;
+    peerwin_status (*serve)(peerwin_halo *halo, pw_halo_neighbor *n, const pw_site *site);
+    const char *missing;
+} pass;
+
+static int is_wanted(const pass *p, const pw_halo_neighbor *n) {
+    return (n->roles & p->role) != 0 && !n->done;
+}
+
+static int is_there(const pass *p, const pw_halo_neighbor *n) {
+    return pw_reached(word_at_me(p->halo, p->word, n->rank), p->halo->epoch);
+}
+
+static int somebody_is_there(const void *what) {
+    const pass *p = what;
+    for (int i = 0; i < p->halo->num_neighbors; i++)
+        if (is_wanted(p, &p->halo->neighbors[i]) && is_there(p, &p->halo->neighbors[i]))
+            return 1;
+    return 0;
+}
+
+/* Serves those that are there; *missing_out: how many are not. */
+static peerwin_status serve_present(const pass *p, int *missing_out, const pw_site *site) {
+    peerwin_status status = PEERWIN_OK;
+    *missing_out = 0;
+    for (int i = 0; i < p->halo->num_neighbors && status == PEERWIN_OK; i++) {
+        pw_halo_neighbor *n = &p->halo->neighbors[i];
+        if (!is_wanted(p, n))
+            continue;
+        if (!is_there(p, n)) {
+            ++*missing_out;
+            continue;
+        }
+        status = p->serve(p->halo, n, site);
+        n->done = status == PEERWIN_OK;
+    }
+    return status;
+}
+
+static peerwin_status timed_out(const pass *p, const pw_site *site) {
+    char missing[200] = "";
+    char stopped[200] = "";
+    size_t used = 0;
+    for (int i = 0; i < p->halo->num_neighbors && used < sizeof missing - 16; i++)
+        if (is_wanted(p, &p->halo->neighbors[i]))
+            used += (size_t)snprintf(missing + used, sizeof missing - used, " %d", p->halo->neighbors[i].rank);
+    pw_liveness_describe_stopped(&p->halo->ctx->live, stopped, sizeof stopped);
+    return pw_fail(PEERWIN_ERR_TIMEOUT, site, "halo plan %u, exchange %" PRIu64 ": %s rank%s%s; call again to go on",
+                   p->halo->plan.ordinal, p->halo->epoch, p->missing, missing, stopped);
+}
+
+/* Serves all, in the order in which they come; one deadline for all. */
+static peerwin_status serve_all(const pass *p, const pw_site *site) {
+    pw_waiter waiter = {.ctx = p->halo->ctx};
+    for (;;) {
+        int missing = 0;
+        peerwin_status status = serve_present(p, &missing, site);
+        if (status != PEERWIN_OK || missing == 0)
+            return status;
+        pw_cause cause = pw_waiter_until(&waiter, somebody_is_there, p);
+        if (cause == 0)
+            continue;
+        if (pw_cause_status(cause) == PEERWIN_ERR_TIMEOUT && pw_cause_rank(cause) == PW_NONE)
+            return timed_out(p, site);
+        return pw_wait_broken(p->halo->ctx, cause, site);
+    }
+}
+
+static void nobody_is_done(peerwin_halo *halo) {
+    for (int i = 0; i < halo->num_neighbors; i++)
+        halo->neighbors[i].done = 0;
+}
+
+/* ---- the calls in host space */
+
+static peerwin_status grant(peerwin_halo *halo, const pw_site *site) {
+    peerwin_status status = PEERWIN_OK;
+    for (int i = 0; i < halo->num_neighbors && status == PEERWIN_OK; i++)
+        if (halo->neighbors[i].roles & PW_HALO_SENDS_TO_ME)
+            status = tell(halo, &halo->neighbors[i], PW_HALO_GRANT, site);
+    return status;
+}
+
+static peerwin_status push(peerwin_halo *halo, pw_halo_neighbor *n, const pw_site *site) {
+    pw_moves_run(&n->push);
+    return tell(halo, n, PW_HALO_ARRIVAL, site);
+}
+
+static peerwin_status spread(peerwin_halo *halo, pw_halo_neighbor *n, const pw_site *site) {
+    (void)halo;
+    (void)site;
+    pw_moves_run(&n->spread);
+    return PEERWIN_OK;
+}
+
+/* Peers that wait come first, then what stays here, then peers that are late. */
+static peerwin_status start_here(peerwin_halo *halo, int resumed, const pw_site *site) {
+    const pass p = {halo, PW_HALO_GETS_FROM_ME, PW_HALO_GRANT, push, "ghosts not yet released by"};
+    int missing = 0;
+    peerwin_status status = PEERWIN_OK;
+    if (!resumed) {
+        status = serve_present(&p, &missing, site);
+        pw_moves_run(&halo->own);
+    }
+    return status == PEERWIN_OK ? serve_all(&p, site) : status;
+}
+
+static peerwin_status finish_here(peerwin_halo *halo, const pw_site *site) {
+    const pass p = {halo, PW_HALO_SENDS_TO_ME, PW_HALO_ARRIVAL, spread, "no faces yet from"};
+    return serve_all(&p, site);
+}
+
+/* ---- the sequence */
+
+static peerwin_status refuse(const peerwin_halo *halo, const char *what, const pw_site *site) {
+    static const char *const states[] = {"is not under way", "timed out in start, which must be repeated first",
+                                         "has been started", "timed out in finish, which must be repeated first"};
+    return pw_fail(PEERWIN_ERR_STATE, site, "%s is not its turn: exchange %" PRIu64 " of halo plan %u %s", what,
+                   halo->epoch, halo->plan.ordinal, states[halo->state]);
+}
+
+static peerwin_status release_ghosts(peerwin_halo *halo, peerwin_stream stream, const pw_site *site) {
+    if (halo->granted != halo->epoch)
+        return PEERWIN_OK; /* done already */
+    halo->granted = halo->epoch + 1;
+    peerwin_status status = pw_on_streams(halo->ctx) ? pw_halo_stream_release(halo, stream, site) : grant(halo, site);
+    if (status != PEERWIN_OK)
+        halo->granted = halo->epoch;
+    return status;
+}
+
+static peerwin_status begin(peerwin_halo *halo, peerwin_stream stream, const pw_site *site) {
+    if (halo->state != PW_HALO_IDLE)
+        return refuse(halo, "start", site);
+    peerwin_status status = release_ghosts(halo, stream, site);
+    if (status != PEERWIN_OK)
+        return status;
+    halo->epoch++;
+    halo->state = PW_HALO_STARTING;
+    nobody_is_done(halo);
+    return PEERWIN_OK;
+}
+
+static peerwin_status start(peerwin_halo *halo, peerwin_stream stream, const pw_site *site) {
+    int resumed = halo->state == PW_HALO_STARTING;
+    peerwin_status status = resumed ? PEERWIN_OK : begin(halo, stream, site);
+    if (status != PEERWIN_OK)
+        return status;
+    status = pw_on_streams(halo->ctx) ? pw_halo_stream_start(halo, stream, site) : start_here(halo, resumed, site);
+    if (status == PEERWIN_OK)
+        halo->state = PW_HALO_STARTED;
+    return status;
+}
+
+static peerwin_status finish(peerwin_halo *halo, peerwin_stream stream, const pw_site *site) {
+    if (halo->state != PW_HALO_STARTED && halo->state != PW_HALO_FINISHING)
+        return refuse(halo, "finish", site);
+    if (halo->state == PW_HALO_STARTED)
+        nobody_is_done(halo);
+    halo->state = PW_HALO_FINISHING;
+    peerwin_status status =
+        pw_on_streams(halo->ctx) ? pw_halo_stream_finish(halo, stream, site) : finish_here(halo, site);
+    if (status == PEERWIN_OK)
+        halo->state = PW_HALO_IDLE;
+    return status;
+}
+
+static peerwin_status release(peerwin_halo *halo, peerwin_stream stream, const pw_site *site) {
+    if (halo->state != PW_HALO_IDLE)
+        return refuse(halo, "release", site);
+    return release_ghosts(halo, stream, site);
+}
+
+/* The way of all three: into the context, on to a stream that is one, and back. */
+static peerwin_status run(peerwin_halo *halo, peerwin_stream stream, const char *call,
+                          peerwin_status (*step)(peerwin_halo *, peerwin_stream, const pw_site *)) {
+    if (!halo)
+        return pw_refuse_null(NULL, call, "halo");
+    peerwin_ctx *ctx = halo->ctx;
+    peerwin_status status = pw_ctx_enter(ctx, call);
+    if (status != PEERWIN_OK)
+        return status;
+    const pw_site *site = PW_SITE(call, NULL, ctx->rank, PW_NONE);
+    if (pw_on_streams(ctx))
+        status = pw_halo_stream_check(ctx, stream, site);
+    if (status == PEERWIN_OK)
+        status = step(halo, stream, site);
+    pw_ctx_leave(ctx);
+    return status;
+}
+
+peerwin_status peerwin_halo_start(peerwin_halo *halo, peerwin_stream stream) {
+    return run(halo, stream, "peerwin_halo_start", start);
+}
+
+peerwin_status peerwin_halo_finish(peerwin_halo *halo, peerwin_stream stream) {
+    return run(halo, stream, "peerwin_halo_finish", finish);
+}
+
+peerwin_status peerwin_halo_release(peerwin_halo *halo, peerwin_stream stream) {
+    return run(halo, stream, "peerwin_halo_release", release);
+}

@@ -1,0 +1,69 @@
+/*
+ * Copyright (c) 2026, the peerwin contributors.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * A halo plan: which bytes go where, settled once, and where the exchange stands.
+ *
+ * A plan has a window of its own. Its signals are the handshake: two words per writer, each on a line of its own, which
+ * count exchanges. GRANT at a sender: the receiver lets exchange n overwrite its ghosts. ARRIVAL at a receiver: the
+ * sender's faces of exchange n are there. Its data is the staging area, into which peers put faces of thin rows, and
+ * from which finish spreads them; host space only.
+ */
+#ifndef PW_HALO_HALO_H
+#define PW_HALO_HALO_H
+
+#include "halo/face.h"
+#include "halo/move.h"
+#include "window/window.h"
+
+/* Roles of a neighbour, bits; and what its words at me say. */
+enum { PW_HALO_SENDS_TO_ME = 1, PW_HALO_GETS_FROM_ME = 2 };
+typedef enum { PW_HALO_GRANT = 0, PW_HALO_ARRIVAL = 1 } pw_halo_word;
+
+/* A rank with which this one exchanges faces; itself is none. */
+typedef struct {
+    int rank;
+    unsigned roles;
+    int done;        /* its part of the start or finish that is running */
+    pw_moves push;   /* from my segments to its segments and its staging area */
+    pw_moves spread; /* from my staging area to my segments */
+} pw_halo_neighbor;
+
+/* STARTING and FINISHING: timed out, and to be repeated. */
+typedef enum { PW_HALO_IDLE = 0, PW_HALO_STARTING, PW_HALO_STARTED, PW_HALO_FINISHING } pw_halo_state;
+
+struct peerwin_halo {
+    pw_plan plan; /* first: what the layers below know of it */
+    peerwin_ctx *ctx;
+    peerwin_win *win; /* the plan's own */
+    pw_halo_state state;
+    uint64_t epoch;   /* exchanges begun */
+    uint64_t granted; /* up to which exchange my ghosts may be overwritten */
+    unsigned stride;  /* signals from one word to the next */
+    pw_halo_neighbor *neighbors;
+    int num_neighbors;
+    pw_moves own;           /* from my segments to my segments */
+    pw_move *moves;         /* memory of all lists of moves */
+    peerwin_face *received; /* the plan's */
+    peerwin_win **windows;  /* the same */
+};
+
+/* The slot that `writer` writes at the other side. */
+static inline unsigned pw_halo_slot(const peerwin_halo *halo, pw_halo_word word, int writer) {
+    return (2u * (unsigned)writer + (unsigned)word) * halo->stride;
+}
+
+/*
+ * Makes a plan of faces that nobody has looked at; collective. The caller has entered the context. `ready` is not OK if
+ * this rank has failed already and comes to tell the others.
+ */
+PEERWIN_MUST_USE peerwin_status pw_halo_make(peerwin_ctx *ctx, const pw_faces *faces, unsigned flags,
+                                             peerwin_status ready, peerwin_halo **halo_out, const pw_site *site);
+
+/* start, finish and release in CUDA space: work for the stream. The sequence was checked. stream.c. */
+PEERWIN_MUST_USE peerwin_status pw_halo_stream_check(peerwin_ctx *ctx, peerwin_stream stream, const pw_site *site);
+PEERWIN_MUST_USE peerwin_status pw_halo_stream_release(peerwin_halo *halo, peerwin_stream stream, const pw_site *site);
+PEERWIN_MUST_USE peerwin_status pw_halo_stream_start(peerwin_halo *halo, peerwin_stream stream, const pw_site *site);
+PEERWIN_MUST_USE peerwin_status pw_halo_stream_finish(peerwin_halo *halo, peerwin_stream stream, const pw_site *site);
+
+#endif

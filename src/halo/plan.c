@@ -1,0 +1,409 @@
+/*
+ * Copyright (c) 2026, the peerwin contributors.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The life of a plan: every rank tells its faces to all, each checks its own against those of its peers, the ranks
+ * agree, and what is to be moved is written down.
+ *
+ * The receiver decides for each face whether it comes through its staging area, and says where; the sender reads that
+ * in the receiver's record. Whatever can fail on one rank alone is done before an agreement.
+ */
+#include "halo/halo.h"
+
+#include "transfer/box.h"
+#include "transfer/door.h"
+#include "window/space.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Signals are on lines of their own as long as there are enough of them. */
+enum { SLOTS_PER_LINE = PW_LINE / (int)sizeof(uint64_t), MOST_SIGNALS = 65536 };
+
+/* A plan in the making. */
+typedef struct {
+    peerwin_halo *halo;
+    peerwin_face *sent; /* my send faces, without those to nobody; the plan keeps the receive faces */
+    int num_sent, num_received;
+    pw_face_record *records; /* of both */
+    const pw_face_record **targets;
+    int *ranks; /* of the neighbours */
+    size_t staging_bytes;
+    pw_face_list *lists; /* of all ranks, in `all` */
+    void *all;
+    pw_face_record *mine; /* what this rank contributes to `all` */
+} draft;
+
+/* ---- memory */
+
+static void release(pw_plan *plan) {
+    peerwin_halo *halo = (peerwin_halo *)(void *)plan;
+    for (pw_plan **at = &halo->ctx->plans; *at; at = &(*at)->next)
+        if (*at == plan) {
+            *at = plan->next;
+            break;
+        }
+    free(halo->neighbors);
+    free(halo->moves);
+    free(halo->received);
+    free(halo->windows);
+    free(halo);
+}
+
+static void discard(draft *d) {
+    free(d->sent);
+    free(d->records);
+    free(d->targets);
+    free(d->ranks);
+    free(d->lists);
+    free(d->all);
+    free(d->mine);
+}
+
+/* Zeroed, and never NULL for want of entries. */
+static void *entries(size_t count, size_t bytes) {
+    return calloc(count + 1, bytes);
+}
+
+static int take_memory(draft *d, const pw_faces *faces) {
+    size_t sends = (size_t)faces->num_send;
+    size_t receives = (size_t)faces->num_recv;
+    size_t both = sends + receives;
+    peerwin_halo *halo = d->halo;
+    halo->neighbors = entries(both, sizeof *halo->neighbors);
+    halo->moves = entries(both, sizeof *halo->moves);
+    halo->received = entries(receives, sizeof *halo->received);
+    halo->windows = entries(both, sizeof(peerwin_win *));
+    d->sent = entries(sends, sizeof *d->sent);
+    d->records = entries(both, sizeof *d->records);
+    d->targets = entries(sends, sizeof *d->targets);
+    d->ranks = entries(both, sizeof *d->ranks);
+    d->lists = entries((size_t)halo->ctx->size, sizeof *d->lists);
+    return halo->neighbors && halo->moves && halo->received && halo->windows && d->sent && d->records && d->targets &&
+           d->ranks && d->lists;
+}
+
+/* ---- what this rank knows by itself */
+
+static int keep(const peerwin_face *faces, int count, peerwin_face *kept) {
+    int n = 0;
+    for (int i = 0; i < count; i++)
+        if (faces[i].peer != MPI_PROC_NULL)
+            kept[n++] = faces[i];
+    return n;
+}
+
+static void note_window(peerwin_halo *halo, peerwin_win *win) {
+    for (int i = 0; i < halo->plan.num_windows; i++)
+        if (halo->windows[i] == win)
+            return;
+    halo->windows[halo->plan.num_windows++] = win;
+}
+
+static void note_neighbor(peerwin_halo *halo, int rank, unsigned role) {
+    int i = 0;
+    if (rank == halo->ctx->rank)
+        return;
+    while (i < halo->num_neighbors && halo->neighbors[i].rank != rank)
+        i++;
+    halo->neighbors[i].rank = rank;
+    halo->neighbors[i].roles |= role;
+    if (i == halo->num_neighbors)
+        halo->num_neighbors++;
+}
+
+/* In host space thin rows from another rank go through my staging area. */
+static void stage(draft *d, pw_face_record *record) {
+    const peerwin_ctx *ctx = d->halo->ctx;
+    const peerwin_box given = pw_face_box(record);
+    const peerwin_box box = pw_box_simplify(&given);
+    if (pw_on_streams(ctx) || record->peer == ctx->rank || pw_box_empty(&box) || box.count[0] >= PW_THIN_ROW ||
+        box.count[1] == 1)
+        return;
+    record->staged = 1;
+    record->place = d->staging_bytes;
+    d->staging_bytes += pw_pad_round(record->bytes, PW_LINE);
+}
+
+static void describe(draft *d) {
+    peerwin_halo *halo = d->halo;
+    for (int i = 0; i < d->num_sent; i++) {
+        d->records[i] = pw_face_describe(&d->sent[i]);
+        note_window(halo, d->sent[i].win);
+        note_neighbor(halo, d->sent[i].peer, PW_HALO_GETS_FROM_ME);
+    }
+    for (int i = 0; i < d->num_received; i++) {
+        pw_face_record *record = &d->records[d->num_sent + i];
+        *record = pw_face_describe(&halo->received[i]);
+        stage(d, record);
+        note_window(halo, halo->received[i].win);
+        note_neighbor(halo, halo->received[i].peer, PW_HALO_SENDS_TO_ME);
+    }
+    for (int i = 0; i < halo->num_neighbors; i++)
+        d->ranks[i] = halo->neighbors[i].rank;
+}
+
+static peerwin_status check_arguments(const peerwin_ctx *ctx, const pw_faces *faces, unsigned flags,
+                                      peerwin_halo *const *halo_out, const pw_site *site) {
+    if (!halo_out)
+        return pw_fail(PEERWIN_ERR_ARG, site, "halo_out is NULL");
+    if (flags & ~PEERWIN_HALO_SHARED)
+        return pw_fail(PEERWIN_ERR_ARG, site, "flags are 0x%x, which has unknown bits, or bits of _create_cart", flags);
+    if (faces->num_send < 0 || (faces->num_send > 0 && !faces->send))
+        return pw_fail(PEERWIN_ERR_ARG, site, "num_send is %d and send is %s", faces->num_send,
+                       faces->send ? "set" : "NULL");
+    if (faces->num_recv < 0 || (faces->num_recv > 0 && !faces->recv))
+        return pw_fail(PEERWIN_ERR_ARG, site, "num_recv is %d and recv is %s", faces->num_recv,
+                       faces->recv ? "set" : "NULL");
+    if (ctx->size > MOST_SIGNALS / 2)
+        return pw_fail(PEERWIN_ERR_UNSUPPORTED, site, "halo plans are for at most %d ranks", MOST_SIGNALS / 2);
+    return pw_faces_check(ctx, faces, (flags & PEERWIN_HALO_SHARED) != 0, site);
+}
+
+/* Everything that needs no other rank. */
+static peerwin_status prepare(draft *d, peerwin_ctx *ctx, const pw_faces *faces, const pw_site *site) {
+    peerwin_halo *halo = calloc(1, sizeof *halo);
+    if (!halo)
+        return pw_fail_errno(site, ENOMEM, "calloc");
+    d->halo = halo;
+    halo->ctx = ctx;
+    halo->stride = ctx->size <= MOST_SIGNALS / 2 / SLOTS_PER_LINE ? SLOTS_PER_LINE : 1;
+    halo->plan.ordinal = ctx->next_plan + 1;
+    halo->plan.release = release;
+    if (!take_memory(d, faces))
+        return pw_fail_errno(site, ENOMEM, "calloc");
+    d->num_sent = keep(faces->send, faces->num_send, d->sent);
+    d->num_received = keep(faces->recv, faces->num_recv, halo->received);
+    describe(d);
+    halo->plan.windows = halo->windows;
+    halo->plan.received = halo->received;
+    halo->plan.num_received = d->num_received;
+    return PEERWIN_OK;
+}
+
+/* ---- what the ranks tell each other */
+
+static void read_lists(draft *d, const int64_t *counts, size_t most) {
+    const pw_face_record *all = d->all;
+    for (int rank = 0; rank < d->halo->ctx->size; rank++) {
+        const pw_face_record *first = all + (size_t)rank * most;
+        int sends = (int)counts[2 * rank];
+        d->lists[rank] = (pw_face_list){
+            .num_send = sends, .num_recv = (int)counts[2 * rank + 1], .send = first, .recv = first + sends};
+    }
+}
+
+static size_t most_faces(const int64_t *counts, int size) {
+    int64_t most = 1;
+    for (int rank = 0; rank < size; rank++)
+        if (counts[2 * rank] + counts[2 * rank + 1] > most)
+            most = counts[2 * rank] + counts[2 * rank + 1];
+    return (size_t)most;
+}
+
+static peerwin_status gather_records(draft *d, const int64_t *counts, const pw_site *site) {
+    peerwin_ctx *ctx = d->halo->ctx;
+    size_t most = most_faces(counts, ctx->size);
+    size_t bytes = most * sizeof *d->mine;
+    peerwin_status status = PEERWIN_OK;
+    if (bytes > INT_MAX)
+        return pw_fail(PEERWIN_ERR_NO_MEMORY, site, "a rank has %zu faces, which is too many", most);
+    d->mine = calloc(most, sizeof *d->mine);
+    if (!d->mine)
+        status = pw_fail_errno(site, ENOMEM, "calloc");
+    else
+        memcpy(d->mine, d->records, (size_t)(d->num_sent + d->num_received) * sizeof *d->mine);
+    status = pw_ctx_agree(ctx, status, site);
+    if (status == PEERWIN_OK)
+        status = pw_ctx_gather(ctx, d->mine, bytes, &d->all, site);
+    if (status == PEERWIN_OK)
+        read_lists(d, counts, most);
+    return status;
+}
+
+static peerwin_status gather(draft *d, const pw_site *site) {
+    const int64_t mine[2] = {d->num_sent, d->num_received};
+    void *counts = NULL;
+    peerwin_status status = pw_ctx_gather(d->halo->ctx, mine, sizeof mine, &counts, site);
+    if (status == PEERWIN_OK)
+        status = gather_records(d, counts, site);
+    free(counts);
+    return status;
+}
+
+/* ---- what is to be moved */
+
+static peerwin_win *find_window(const peerwin_ctx *ctx, uint64_t ordinal) {
+    for (peerwin_win *win = ctx->windows; win; win = win->next)
+        if (pw_win_ordinal(win) == ordinal && !win->of_plan)
+            return win;
+    return NULL;
+}
+
+/* What the receivers say of their boxes came in a message: nothing may be stored outside their segments. */
+static peerwin_status check_targets(const draft *d, const pw_site *site) {
+    for (int i = 0; i < d->num_sent; i++) {
+        const int rank = d->sent[i].peer;
+        const peerwin_win *win = find_window(d->halo->ctx, d->targets[i]->window);
+        const peerwin_box box = pw_face_box(d->targets[i]);
+        size_t extent = 0;
+        if (!win || pw_box_extent(&box, &extent) != 0 || pw_box_bytes(&box) != d->targets[i]->bytes ||
+            (extent > 0 && !pw_in_range(&win->peers[rank], box.offset, extent)))
+            return pw_fail(PEERWIN_ERR_INTERNAL, site, "the face received from rank %d is none of its segment", rank);
+    }
+    return PEERWIN_OK;
+}
+
+static void add_push(const draft *d, pw_moves *moves, int i) {
+    const peerwin_halo *halo = d->halo;
+    const pw_face_record *target = d->targets[i];
+    const peerwin_face *face = &d->sent[i];
+    const char *from = face->win->peers[halo->ctx->rank].base;
+    peerwin_win *win = target->staged ? halo->win : find_window(halo->ctx, target->window);
+    peerwin_box box = pw_face_box(target);
+    if (target->staged)
+        box = pw_box_packed(&face->box, target->place);
+    if (target->bytes > 0)
+        pw_moves_add(moves, win, win->peers[face->peer].base, &box, from, &face->box);
+}
+
+static void add_spread(const draft *d, pw_moves *moves, int i) {
+    const peerwin_halo *halo = d->halo;
+    const int me = halo->ctx->rank;
+    const pw_face_record *record = &d->records[d->num_sent + i];
+    const peerwin_face *face = &halo->received[i];
+    if (!record->staged)
+        return;
+    const peerwin_box box = pw_box_packed(&face->box, record->place);
+    pw_moves_add(moves, face->win, face->win->peers[me].base, &face->box, halo->win->peers[me].base, &box);
+}
+
+static pw_move *collect_pushes(const draft *d, int rank, pw_moves *moves, pw_move *list) {
+    moves->list = list;
+    for (int i = 0; i < d->num_sent; i++)
+        if (d->sent[i].peer == rank)
+            add_push(d, moves, i);
+    pw_moves_settle(moves);
+    return list + moves->count;
+}
+
+static pw_move *collect_spreads(const draft *d, int rank, pw_moves *moves, pw_move *list) {
+    moves->list = list;
+    for (int i = 0; i < d->num_received; i++)
+        if (d->halo->received[i].peer == rank)
+            add_spread(d, moves, i);
+    pw_moves_settle(moves);
+    return list + moves->count;
+}
+
+static void write_down(const draft *d) {
+    peerwin_halo *halo = d->halo;
+    pw_move *list = collect_pushes(d, halo->ctx->rank, &halo->own, halo->moves);
+    for (int i = 0; i < halo->num_neighbors; i++) {
+        pw_halo_neighbor *n = &halo->neighbors[i];
+        list = collect_pushes(d, n->rank, &n->push, list);
+        list = collect_spreads(d, n->rank, &n->spread, list);
+    }
+}
+
+/* ---- make and free */
+
+static peerwin_status make_window(draft *d, const pw_site *site) {
+    peerwin_halo *halo = d->halo;
+    peerwin_win_config config;
+    peerwin_win_config_init(&config);
+    config.neighbors = d->ranks;
+    config.num_neighbors = halo->num_neighbors;
+    config.num_signals = 2u * (unsigned)halo->ctx->size * halo->stride;
+    config.name = "halo plan";
+    peerwin_status status = pw_win_make(halo->ctx, d->staging_bytes, &config, &halo->win, site);
+    if (status == PEERWIN_OK)
+        halo->win->of_plan = 1;
+    return status;
+}
+
+/* The ranks are together: from here on nothing fails on one of them alone. */
+static peerwin_status make_together(draft *d, const pw_site *site) {
+    peerwin_ctx *ctx = d->halo->ctx;
+    ctx->next_plan++;
+    peerwin_status status = gather(d, site);
+    if (status != PEERWIN_OK)
+        return status;
+    status = pw_faces_pair(d->lists, ctx->rank, d->targets, site);
+    if (status == PEERWIN_OK)
+        status = check_targets(d, site);
+    status = pw_ctx_agree(ctx, status, site);
+    if (status == PEERWIN_OK)
+        status = make_window(d, site);
+    if (status != PEERWIN_OK)
+        return status;
+    write_down(d);
+    d->halo->plan.next = ctx->plans;
+    ctx->plans = &d->halo->plan;
+    return PEERWIN_OK;
+}
+
+peerwin_status pw_halo_make(peerwin_ctx *ctx, const pw_faces *faces, unsigned flags, peerwin_status ready,
+                            peerwin_halo **halo_out, const pw_site *site) {
+    draft d = {0};
+    if (ready == PEERWIN_OK)
+        ready = check_arguments(ctx, faces, flags, halo_out, site);
+    if (ready == PEERWIN_OK)
+        ready = prepare(&d, ctx, faces, site);
+    peerwin_status status = pw_ctx_agree_enter(ctx, PW_CALL_HALO_CREATE, ctx->next_plan + 1, ready, site);
+    if (status == PEERWIN_OK)
+        status = make_together(&d, site);
+    discard(&d);
+    if (status == PEERWIN_OK)
+        *halo_out = d.halo;
+    else if (d.halo)
+        release(&d.halo->plan);
+    return status;
+}
+
+peerwin_status peerwin_halo_create(peerwin_ctx *ctx, int num_send, const peerwin_face *send, int num_recv,
+                                   const peerwin_face *recv, unsigned flags, peerwin_halo **halo_out) {
+    static const char call[] = "peerwin_halo_create";
+    const pw_faces faces = {.num_send = num_send, .num_recv = num_recv, .send = send, .recv = recv};
+    if (!ctx)
+        return pw_refuse_null(NULL, call, "ctx");
+    peerwin_status status = pw_ctx_enter(ctx, call);
+    if (status != PEERWIN_OK)
+        return status;
+    const pw_site *site = PW_SITE(call, NULL, ctx->rank, PW_NONE);
+    peerwin_status entered = pw_space_enter(ctx, site);
+    status = pw_halo_make(ctx, &faces, flags, entered, halo_out, site);
+    if (entered == PEERWIN_OK)
+        pw_space_leave(ctx);
+    pw_ctx_leave(ctx);
+    return status;
+}
+
+static peerwin_status free_together(peerwin_halo *halo, int *gone_out, const pw_site *site) {
+    peerwin_status status = pw_ctx_agree_enter(halo->ctx, PW_CALL_HALO_FREE, halo->plan.ordinal, PEERWIN_OK, site);
+    return status == PEERWIN_OK ? pw_win_close(halo->win, PEERWIN_OK, gone_out, site) : status;
+}
+
+peerwin_status peerwin_halo_free(peerwin_halo *halo) {
+    static const char call[] = "peerwin_halo_free";
+    int gone = 0;
+    if (!halo)
+        return PEERWIN_OK;
+    peerwin_ctx *ctx = halo->ctx;
+    const pw_site *site = PW_SITE(call, NULL, ctx->rank, PW_NONE);
+    peerwin_status status = pw_ctx_enter(ctx, call);
+    if (status == PEERWIN_OK) {
+        status = free_together(halo, &gone, site);
+        if (gone)
+            release(&halo->plan);
+        pw_ctx_leave(ctx);
+        return status;
+    }
+    if (status < PEERWIN_ERR_PEER_LOST)
+        return status;
+    pw_win_close_alone(halo->win, site);
+    release(&halo->plan);
+    return PEERWIN_OK;
+}

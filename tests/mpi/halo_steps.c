@@ -1,0 +1,332 @@
+/*
+ * Copyright (c) 2026, the peerwin contributors.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Halo plans over many steps: nobody's ghosts are overwritten before they were read, whoever is early or late, and no
+ * plan waits for another one. And how waits end: by a deadline and again, by an abort.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/memory.h"
+
+static int right_of(int rank) {
+    return (rank + 1) % job.size;
+}
+
+static int left_of(int rank) {
+    return (rank + job.size - 1) % job.size;
+}
+
+/* --------------------------------------------------------------------------------------------------- a ring */
+
+enum { CELLS = 64, ROW = 40 };
+
+/*
+ * A ring of blocks with a ghost at both ends, of contiguous cells or of thin rows: cell i of a face lies at i * step.
+ */
+typedef struct {
+    peerwin_ctx *ctx;
+    peerwin_win *win;
+    peerwin_halo *halo;
+    size_t step;
+} ring;
+
+enum { LOW_GHOST = 0, LOW_FACE = 1, HIGH_FACE = 2, HIGH_GHOST = 3 };
+
+static size_t place(const ring *r, int part, size_t i) {
+    return r->step == sizeof(double) ? ((size_t)part * CELLS + i) * sizeof(double)
+                                     : i * r->step + (size_t)part * sizeof(double);
+}
+
+static peerwin_box part_box(const ring *r, int part) {
+    if (r->step == sizeof(double)) {
+        return (peerwin_box){.offset = place(r, part, 0), .count = {CELLS * sizeof(double), 1, 1}};
+    }
+    return (peerwin_box){.offset = place(r, part, 0), .count = {sizeof(double), CELLS, 1}, .stride = {r->step}};
+}
+
+static peerwin_halo *make_plan(const ring *r, unsigned flags) {
+    peerwin_halo *halo = NULL;
+    const peerwin_face send[] = {{left_of(job.rank), 0, r->win, part_box(r, LOW_FACE)},
+                                 {right_of(job.rank), 1, r->win, part_box(r, HIGH_FACE)}};
+    const peerwin_face recv[] = {{left_of(job.rank), 1, r->win, part_box(r, LOW_GHOST)},
+                                 {right_of(job.rank), 0, r->win, part_box(r, HIGH_GHOST)}};
+    CHECK_OK(peerwin_halo_create(r->ctx, 2, send, 2, recv, flags, &halo));
+    return halo;
+}
+
+static ring make_ring(int timeout_ms, size_t step) {
+    ring r = {.ctx = test_context(MPI_COMM_WORLD, timeout_ms), .step = step};
+    r.win = test_window(r.ctx, (size_t)CELLS * ROW);
+    r.halo = make_plan(&r, 0);
+    return r;
+}
+
+static void free_ring(ring *r) {
+    CHECK_OK(peerwin_halo_free(r->halo));
+    test_free(r->ctx, r->win);
+}
+
+static double value(int rank, int step, int part, size_t i) {
+    return rank * 1e6 + step * 1e3 + part * 100.0 + (double)i;
+}
+
+static void write_faces(const ring *r, int step) {
+    for (size_t i = 0; i < CELLS; i++) {
+        for (int part = LOW_FACE; part <= HIGH_FACE; part++) {
+            double cell = value(job.rank, step, part, i);
+            segment_store(r->win, place(r, part, i), &cell, sizeof(cell));
+        }
+    }
+}
+
+static void check_ghosts(const ring *r, int step) {
+    unsigned char all[CELLS * ROW];
+    segment_load(r->win, 0, all, sizeof(all));
+    for (size_t i = 0; i < CELLS; i++) {
+        double low;
+        double high;
+        memcpy(&low, all + place(r, LOW_GHOST, i), sizeof(low));
+        memcpy(&high, all + place(r, HIGH_GHOST, i), sizeof(high));
+        CHECK(low == value(left_of(job.rank), step, HIGH_FACE, i));
+        CHECK(high == value(right_of(job.rank), step, LOW_FACE, i));
+    }
+}
+
+/* A reader that looks twice while its neighbours are as far ahead as they get, or come late themselves. */
+static void read_twice(size_t step_bytes) {
+    ring r = make_ring(0, step_bytes);
+    uint64_t state = 7 + (uint64_t)job.rank;
+    const int steps = test_rounds(300, 20);
+    for (int step = 0; step < steps; step++) {
+        int slow = step % 8 == (3 * job.rank) % 8;
+        write_faces(&r, step);
+        CHECK_OK(peerwin_halo_start(r.halo, job.stream));
+        CHECK_OK(peerwin_halo_finish(r.halo, job.stream));
+        check_ghosts(&r, step);
+        if (slow) {
+            test_sleep_ms((int)test_random_in(&state, 0, 20));
+            check_ghosts(&r, step);
+        }
+        if (step % 3 == 0) {
+            CHECK_OK(peerwin_halo_release(r.halo, job.stream));
+            CHECK_OK(peerwin_halo_release(r.halo, job.stream));
+        }
+        if (step % 8 == (3 * job.rank + 4) % 8) {
+            test_sleep_ms((int)test_random_in(&state, 0, 4));
+        }
+    }
+    check_done(r.ctx);
+    free_ring(&r);
+}
+
+static void ghosts_stay_as_they_are_until_they_are_released(void) {
+    read_twice(sizeof(double));
+}
+
+static void ghosts_of_thin_rows_stay_too(void) {
+    read_twice(ROW);
+}
+
+/* Between finish and release nothing may change, although every neighbour has long started the next exchange. */
+static void a_neighbour_a_step_ahead_waits_for_my_release(void) {
+    ring r = make_ring(0, sizeof(double));
+    if (job.space == PEERWIN_SPACE_HOST) {
+        for (int step = 0; step < 6; step++) {
+            int late = step % job.size;
+            write_faces(&r, step);
+            CHECK_OK(peerwin_halo_start(r.halo, NULL));
+            CHECK_OK(peerwin_halo_finish(r.halo, NULL));
+            if (job.rank == late) {
+                test_sleep_ms(20); /* the others stand in their next start */
+            }
+            check_ghosts(&r, step);
+        }
+    }
+    free_ring(&r);
+}
+
+/* ---------------------------------------------------------------------------------------------- two plans */
+
+/* Released beforehand, plans may be started in any order, and neither waits for the other. */
+static void released_plans_do_not_wait_for_each_other(void) {
+    ring a = make_ring(0, sizeof(double));
+    ring b = {.ctx = a.ctx, .win = test_window(a.ctx, (size_t)CELLS * ROW), .step = ROW};
+    b.halo = make_plan(&b, 0);
+    for (int step = 0; step < test_rounds(100, 10); step++) {
+        ring *first = (step + job.rank) % 2 == 0 ? &a : &b;
+        ring *second = first == &a ? &b : &a;
+        CHECK_OK(peerwin_halo_release(a.halo, job.stream));
+        CHECK_OK(peerwin_halo_release(b.halo, job.stream));
+        write_faces(first, step);
+        CHECK_OK(peerwin_halo_start(first->halo, job.stream));
+        write_faces(second, step);
+        CHECK_OK(peerwin_halo_start(second->halo, job.stream));
+        CHECK_OK(peerwin_halo_finish(second->halo, job.stream));
+        check_ghosts(second, step);
+        CHECK_OK(peerwin_halo_finish(first->halo, job.stream));
+        check_ghosts(first, step);
+    }
+    CHECK_OK(peerwin_halo_free(b.halo));
+    CHECK_OK(peerwin_win_free(b.win));
+    free_ring(&a);
+}
+
+/* The usual pair: plans over two buffers used by turns, so that each is started while the other's ghosts are read. */
+static void two_buffers_by_turns_exchange_without_barriers(void) {
+    ring buffer[2];
+    buffer[0] = make_ring(0, sizeof(double));
+    buffer[1] =
+        (ring){.ctx = buffer[0].ctx, .win = test_window(buffer[0].ctx, (size_t)CELLS * ROW), .step = sizeof(double)};
+    buffer[1].halo = make_plan(&buffer[1], 0);
+    for (int step = 0; step < test_rounds(400, 20); step++) {
+        ring *now = &buffer[step % 2];
+        write_faces(now, step);
+        CHECK_OK(peerwin_halo_start(now->halo, job.stream));
+        if (step > 0) {
+            check_ghosts(&buffer[(step + 1) % 2], step - 1);
+        }
+        CHECK_OK(peerwin_halo_finish(now->halo, job.stream));
+        check_ghosts(now, step);
+    }
+    CHECK_OK(peerwin_halo_free(buffer[1].halo));
+    CHECK_OK(peerwin_win_free(buffer[1].win));
+    free_ring(&buffer[0]);
+}
+
+/* Two plans into the same ghosts, kept apart by barriers. */
+static void shared_plans_take_turns_between_barriers(void) {
+    ring r = make_ring(0, sizeof(double));
+    peerwin_halo *other = make_plan(&r, PEERWIN_HALO_SHARED);
+    peerwin_halo *first = r.halo;
+    for (int step = 0; step < test_rounds(50, 6); step++) {
+        peerwin_halo *now = step % 2 == 0 ? first : other;
+        write_faces(&r, step);
+        CHECK_OK(peerwin_halo_start(now, job.stream));
+        CHECK_OK(peerwin_halo_finish(now, job.stream));
+        check_ghosts(&r, step);
+        CHECK_OK(peerwin_barrier(r.ctx, job.stream));
+        check_done(r.ctx);
+    }
+    CHECK_OK(peerwin_halo_free(other));
+    free_ring(&r);
+}
+
+/* ------------------------------------------------------------------------------------- how waits may end */
+
+/* Rank 0 is early twice: its start, and then its finish, time out by name, and go on when they are repeated. */
+static void a_deadline_changes_nothing_and_the_call_is_repeated(void) {
+    ring r = make_ring(150, ROW);
+    write_faces(&r, 1);
+    if (job.rank == 0) {
+        CHECK_STATUS(peerwin_halo_start(r.halo, NULL), PEERWIN_ERR_TIMEOUT, "exchange 1", "released", "rank", "1");
+        CHECK_STATUS(peerwin_halo_start(r.halo, NULL), PEERWIN_ERR_TIMEOUT, "call again");
+        CHECK_STATUS(peerwin_halo_finish(r.halo, NULL), PEERWIN_ERR_STATE, "start", "repeated");
+        CHECK_STATUS(peerwin_halo_release(r.halo, NULL), PEERWIN_ERR_STATE, "start", "repeated");
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (job.rank != 0) {
+        CHECK_OK(peerwin_halo_release(r.halo, NULL));
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (job.rank == 0) {
+        CHECK_OK(peerwin_halo_start(r.halo, NULL));
+        CHECK_STATUS(peerwin_halo_finish(r.halo, NULL), PEERWIN_ERR_TIMEOUT, "exchange 1", "no faces", "rank", "1");
+        CHECK_STATUS(peerwin_halo_start(r.halo, NULL), PEERWIN_ERR_STATE, "finish", "repeated");
+        CHECK_STATUS(peerwin_halo_release(r.halo, NULL), PEERWIN_ERR_STATE, "finish", "repeated");
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (job.rank != 0) {
+        CHECK_OK(peerwin_halo_start(r.halo, NULL));
+    }
+    CHECK_OK(peerwin_halo_finish(r.halo, NULL));
+    check_ghosts(&r, 1);
+    MPI_Barrier(MPI_COMM_WORLD);
+    free_ring(&r);
+}
+
+/* An abort ends a wait; then plan and window are freed in any order, without the others. */
+static void an_abort_ends_the_wait_and_all_can_be_freed(void) {
+    ring r = make_ring(30000, sizeof(double));
+    if (job.rank == 1) {
+        test_sleep_ms(30);
+        CHECK_OK(peerwin_abort(r.ctx));
+    } else {
+        peerwin_status status = peerwin_halo_start(r.halo, NULL);
+        if (status == PEERWIN_OK) {
+            status = peerwin_halo_finish(r.halo, NULL);
+        }
+        CHECK_STATUS(status, PEERWIN_ERR_ABORTED, "rank");
+    }
+    CHECK_STATUS(peerwin_halo_start(r.halo, NULL), PEERWIN_ERR_ABORTED, "");
+    CHECK_STATUS(peerwin_halo_release(r.halo, NULL), PEERWIN_ERR_ABORTED, "");
+    if (job.rank % 2 == 0) {
+        CHECK_OK(peerwin_win_free(r.win));
+        CHECK_OK(peerwin_halo_free(r.halo));
+    } else {
+        CHECK_OK(peerwin_halo_free(r.halo));
+        CHECK_OK(peerwin_win_free(r.win));
+    }
+    CHECK_OK(peerwin_finalize(r.ctx));
+}
+
+/* ------------------------------------------------------------------------------------------------ the end */
+
+static void a_plan_may_be_freed_in_the_middle_or_left_to_finalize(void) {
+    ring r = make_ring(0, ROW);
+    write_faces(&r, 0);
+    CHECK_OK(peerwin_halo_start(r.halo, job.stream));
+    CHECK_OK(peerwin_halo_free(r.halo));
+    r.halo = make_plan(&r, 0);
+    write_faces(&r, 1);
+    CHECK_OK(peerwin_halo_start(r.halo, job.stream));
+    CHECK_OK(peerwin_halo_finish(r.halo, job.stream));
+    check_ghosts(&r, 1);
+    CHECK_OK(peerwin_finalize(r.ctx)); /* frees plan and window, and says so */
+}
+
+/* Regrid: again and again new windows and plans, of other sizes, some empty. The harness counts what is left. */
+static void plans_and_windows_rebuilt_many_times_leave_nothing(void) {
+    peerwin_ctx *ctx = test_context(MPI_COMM_WORLD, 0);
+    uint64_t state = 5;
+    for (int i = 0; i < test_rounds(100, 10); i++) {
+        size_t bytes = test_random_in(&state, 0, 3) * 1000;
+        int shift = (int)test_random_in(&state, 0, (size_t)job.size - 1);
+        int to = (job.rank + shift) % job.size;
+        int from = (job.rank + job.size - shift) % job.size;
+        peerwin_win *win = test_window(ctx, 2 * bytes);
+        peerwin_halo *halo = NULL;
+        const peerwin_face send = {to, i, win, {.offset = 0, .count = {bytes, 1, 1}}};
+        const peerwin_face recv = {from, i, win, {.offset = bytes, .count = {bytes, 1, 1}}};
+        unsigned char *data = host_new(2 * bytes + 1);
+        pattern_write(data, job.rank, (unsigned)i, bytes);
+        segment_store(win, 0, data, bytes);
+        CHECK_OK(peerwin_halo_create(ctx, 1, &send, 1, &recv, 0, &halo));
+        CHECK_OK(peerwin_halo_start(halo, job.stream));
+        CHECK_OK(peerwin_halo_finish(halo, job.stream));
+        segment_load(win, bytes, data, bytes);
+        pattern_write(data + bytes, from, (unsigned)i, bytes);
+        check_bytes("the ghosts", data, data + bytes, bytes);
+        free(data);
+        CHECK_OK(peerwin_halo_free(halo));
+        CHECK_OK(peerwin_win_free(win));
+    }
+    CHECK_OK(peerwin_finalize(ctx));
+}
+
+int main(int argc, char **argv) {
+    static const test_case everywhere[] = {
+        TEST_CASE(ghosts_stay_as_they_are_until_they_are_released, 1, 0),
+        TEST_CASE(ghosts_of_thin_rows_stay_too, 1, 0),
+        TEST_CASE(released_plans_do_not_wait_for_each_other, 1, 0),
+        TEST_CASE(two_buffers_by_turns_exchange_without_barriers, 1, 0),
+        TEST_CASE(shared_plans_take_turns_between_barriers, 1, 0),
+        TEST_CASE(a_plan_may_be_freed_in_the_middle_or_left_to_finalize, 1, 0),
+        TEST_CASE(plans_and_windows_rebuilt_many_times_leave_nothing, 1, 0),
+        TEST_CASE(a_neighbour_a_step_ahead_waits_for_my_release, 2, 0),
+        TEST_CASE(a_deadline_changes_nothing_and_the_call_is_repeated, 2, 0),
+        TEST_CASE(an_abort_ends_the_wait_and_all_can_be_freed, 2, 0),
+    };
+    return test_main(argc, argv, everywhere, (int)(sizeof(everywhere) / sizeof(everywhere[0])));
+}
