@@ -68,6 +68,12 @@ peerwin_sim_test(host box RANKS 2 ON pcie-no-peer:2 ENV PWTEST_STREAM=own)
 peerwin_sim_test(host sync RANKS 3 ON pcie-no-peer:2)
 peerwin_sim_test(host cases RANKS 2 ON same-gpu)
 
+peerwin_sim_test(any halo RANKS 2 ON same-gpu)
+peerwin_sim_test(any halo RANKS 4 ON nvswitch:8 ENV PWTEST_STREAM=own)
+peerwin_sim_test(legacy halo_misuse RANKS 2 ON pcie:4)
+peerwin_sim_test(any halo_steps RANKS 3 ON same-gpu ENV PWTEST_STREAM=own)
+peerwin_sim_test(any halo_steps NAME sim.onequeue.halo_steps RANKS 2 ON nvswitch:8 ENV SIMCUDA_ONE_QUEUE=1)
+
 # All streams of a context in one queue: what leads to a wait's end must stand before it.
 peerwin_sim_test(any sync NAME sim.onequeue.sync RANKS 2 ON same-gpu ENV SIMCUDA_ONE_QUEUE=1)
 peerwin_sim_test(any cases NAME sim.onequeue.cases RANKS 4 ON nvswitch:8 ENV SIMCUDA_ONE_QUEUE=1 PWTEST_STREAM=own)
