@@ -214,8 +214,27 @@ static void shared_plans_take_turns_between_barriers(void) {
 
 /* ------------------------------------------------------------------------------------- how waits may end */
 
+/* On a stream nothing times out but the host's wait, which is repeated. */
+static void early_on_a_stream(void) {
+    ring r = make_ring(150, ROW);
+    write_faces(&r, 1);
+    if (job.rank == 0) {
+        CHECK_OK(peerwin_halo_start(r.halo, job.stream));
+        CHECK_OK(peerwin_halo_finish(r.halo, job.stream));
+        CHECK_STATUS(peerwin_stream_sync(r.ctx, job.stream), PEERWIN_ERR_TIMEOUT, "call again");
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (job.rank != 0) {
+        CHECK_OK(peerwin_halo_start(r.halo, job.stream));
+        CHECK_OK(peerwin_halo_finish(r.halo, job.stream));
+    }
+    check_done(r.ctx);
+    check_ghosts(&r, 1);
+    free_ring(&r);
+}
+
 /* Rank 0 is early twice: its start, and then its finish, time out by name, and go on when they are repeated. */
-static void a_deadline_changes_nothing_and_the_call_is_repeated(void) {
+static void early_on_the_host(void) {
     ring r = make_ring(150, ROW);
     write_faces(&r, 1);
     if (job.rank == 0) {
@@ -245,6 +264,14 @@ static void a_deadline_changes_nothing_and_the_call_is_repeated(void) {
     free_ring(&r);
 }
 
+static void a_deadline_changes_nothing_and_the_call_is_repeated(void) {
+    if (job.space == PEERWIN_SPACE_HOST) {
+        early_on_the_host();
+    } else {
+        early_on_a_stream();
+    }
+}
+
 /* An abort ends a wait; then plan and window are freed in any order, without the others. */
 static void an_abort_ends_the_wait_and_all_can_be_freed(void) {
     ring r = make_ring(30000, sizeof(double));
@@ -254,15 +281,15 @@ static void an_abort_ends_the_wait_and_all_can_be_freed(void) {
     } else {
         peerwin_status status = PEERWIN_OK;
         while (status == PEERWIN_OK) { /* ranks further away from rank 1 get on for a few steps */
-            status = peerwin_halo_start(r.halo, NULL);
+            status = peerwin_halo_start(r.halo, job.stream);
             if (status == PEERWIN_OK) {
-                status = peerwin_halo_finish(r.halo, NULL);
+                status = done(r.ctx, peerwin_halo_finish(r.halo, job.stream));
             }
         }
         CHECK_STATUS(status, PEERWIN_ERR_ABORTED, "rank");
     }
-    CHECK_STATUS(peerwin_halo_start(r.halo, NULL), PEERWIN_ERR_ABORTED, "");
-    CHECK_STATUS(peerwin_halo_release(r.halo, NULL), PEERWIN_ERR_ABORTED, "");
+    CHECK_STATUS(peerwin_halo_start(r.halo, job.stream), PEERWIN_ERR_ABORTED, "");
+    CHECK_STATUS(peerwin_halo_release(r.halo, job.stream), PEERWIN_ERR_ABORTED, "");
     if (job.rank % 2 == 0) {
         CHECK_OK(peerwin_win_free(r.win));
         CHECK_OK(peerwin_halo_free(r.halo));
