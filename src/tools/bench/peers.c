@@ -24,7 +24,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { PATH = 4096, JOB_LIMIT_S = 60, LAST_SECONDS = 30, MAX_JOBS = 2 * OPTIONS_MAX_RANKS + 2, MOST_FAILURES = 2 };
+enum { PATH = 4096, JOB_LIMIT_S = 60, LAST_SECONDS = 15, MAX_JOBS = 2 * OPTIONS_MAX_RANKS + 2, MOST_FAILURES = 2 };
 
 typedef struct {
     int ranks;

@@ -141,13 +141,14 @@ static void write_lines(FILE *script, const plot *p, int first) {
     write_text(script, title);
     fprintf(script,
             "\nset logscale xy 2\nset format x '%%.0b %%BB'\nset logscale y 10\nset xlabel 'size'\nset ylabel '%s'\n"
-            "set key %s\nset auto\nset xtics auto rotate by -30\nset style data yerrorlines\nplot ",
-            row->result.kind == MEASURE_BANDWIDTH ? "MB/s" : "us", "top left");
+            "set key top left reverse Left\nset auto\nset xtics auto rotate by -30\nset style data yerrorlines\nplot ",
+            row->result.kind == MEASURE_BANDWIDTH ? "MB/s" : "us");
     const char *separator = "";
     for (int way = 0; way < row->result.num_ways; way++) {
         if (!has_way(p, first, way))
             continue;
-        fprintf(script, "%s$data_%d_%d using 1:2:3:4 title ", separator, first, way);
+        fprintf(script, "%s$data_%d_%d using 1:2:3:4 linecolor %d pointtype 7 pointsize 0.5 title ", separator, first,
+                way, way + 1);
         write_text(script, row->result.ways[way]);
         separator = ", ";
     }
