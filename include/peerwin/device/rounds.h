@@ -136,7 +136,7 @@ PW_DEV int pw_dev_reduce_look(const pw_dev_reduction *r, uint32_t rank, uint32_t
         return (uint32_t)(word >> 32) == r->flag;
     }
     uint64_t low, high;
-    pw_dev_load_pair(words + 2 * index, &low, &high);
+    pw_dev_load_pair(words + (size_t)2 * index, &low, &high);
     *bits_out = high << 32 | (uint32_t)low;
     return (uint32_t)(low >> 32) == r->flag && (uint32_t)(high >> 32) == r->flag;
 }

@@ -13,7 +13,7 @@
 
 #include "peer_kernels.h"
 
-static __device__ __forceinline__ void peer_report(const peer_args *a, uint64_t began, int status) {
+static __device__ __forceinline__ void peer_report(const peer_args *a, uint64_t began, peerwin_status status) {
     const uint64_t now = peer_now();
     if (threadIdx.x == 0) {
         a->finding->ns = now - began;
@@ -52,7 +52,7 @@ PW_KERNEL void peer_fetch_add(PEER_CONSTANT peer_args a) {
                 began = peer_now();
             before = peerwin_dev_fetch_add_64(&a.view, a.partner, a.offset, 1 + (before >> 63));
         }
-        peer_report(&a, began, (int)(before >> 63));
+        peer_report(&a, began, (peerwin_status)(before >> 63));
     }
 }
 SIMK_KERNEL(peer_fetch_add, peer_args);
@@ -62,7 +62,7 @@ SIMK_KERNEL(peer_fetch_add, peer_args);
 PW_KERNEL void peer_put_signal(PEER_CONSTANT peer_args a) {
     if (a.iterations > 0) {
         uint64_t began = 0;
-        int status = PEERWIN_OK;
+        peerwin_status status = PEERWIN_OK;
         for (int i = 1; i <= a.warm + a.iterations && status == PEERWIN_OK; i++) {
             const uint64_t value = a.base + (uint64_t)i;
             if (i == a.warm + 1)
@@ -82,7 +82,7 @@ SIMK_KERNEL(peer_put_signal, peer_args);
 /* The answer is the message itself. With a length that the compiler knows, it stays in registers. */
 static __device__ __forceinline__ void peer_message_rounds(const peer_args *a, uint32_t bytes) {
     uint64_t data[8] = {1, 2, 3, 4, 5, 6, 7, 8}, began = 0;
-    int status = PEERWIN_OK;
+    peerwin_status status = PEERWIN_OK;
     for (int i = 1; i <= a->warm + a->iterations && status == PEERWIN_OK; i++) {
         if (i == a->warm + 1)
             began = peer_now();
@@ -113,7 +113,7 @@ SIMK_KERNEL(peer_message, peer_args);
 PW_KERNEL void peer_barrier(PEER_CONSTANT peer_args a) {
     if (a.iterations > 0) {
         uint64_t began = 0;
-        int status = PEERWIN_OK;
+        peerwin_status status = PEERWIN_OK;
         for (int i = 1; i <= a.warm + a.iterations && status == PEERWIN_OK; i++) {
             if (i == a.warm + 1)
                 began = peer_now();
@@ -134,7 +134,7 @@ PW_KERNEL void peer_reduce(PEER_CONSTANT peer_args a) {
             values[k] = a.view.rank + 1.0;
         }
         __syncthreads();
-        int status = peerwin_dev_allreduce_block(&a.view, values, count, PEERWIN_DOUBLE, PEERWIN_SUM);
+        peerwin_status status = peerwin_dev_allreduce_block(&a.view, values, count, PEERWIN_DOUBLE, PEERWIN_SUM);
         if (threadIdx.x == 0)
             a.finding->sum = values[count - 1];
         __syncthreads();
