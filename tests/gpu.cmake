@@ -71,6 +71,16 @@ peerwin_gpu_sync(soak.event soak RANKS 2 3 4 8 ENV PEERWIN_BARRIER=event ARGS --
 peerwin_gpu_sync(soak.kernel soak RANKS 2 3 4 8 ENV PEERWIN_BARRIER=kernel ARGS --seconds 6 ${barriers} ${graphs})
 peerwin_gpu_sync(soak.forced soak RANKS 2 4 ENV PEERWIN_BARRIER=kernel ARGS --seconds 6 --rounds 200 ${barriers})
 peerwin_gpu_sync(rounds rounds RANKS 2 3 4 8 ARGS --seconds 4)
+# Epochs that start just below where they wrap.
+foreach(kind memop event kernel)
+  set(aged ${barriers})
+  if(NOT kind STREQUAL event)
+    list(APPEND aged ${graphs})
+  endif()
+  peerwin_gpu_sync(soak.${kind}.aged soak_aged RANKS 2 ENV PEERWIN_BARRIER=${kind} ARGS --rounds 300 ${aged})
+endforeach()
+peerwin_gpu_sync(rounds.aged rounds_aged RANKS 2 ARGS --rounds 300)
+peerwin_gpu_sync(messages.aged litmus_aged RANKS 2 ARGS --rounds 3000 messages_arrive_whole_and_in_order)
 peerwin_gpu_sync(late sync RANKS 2 4 ARGS a_stream_that_waits_too_long_may_be_waited_for_again
   a_late_rank_is_named_and_the_barrier_can_be_repeated)
 peerwin_gpu_sync(litmus.kernels litmus RANKS 2 4 ARGS --seconds 3 message_passing_from_kernel_to_kernel

@@ -47,6 +47,14 @@ static void unload(void) {
     DEVICE_OK(device.cuModuleUnload(module));
 }
 
+peerwin_ctx *rig_context(void) {
+    peerwin_ctx *ctx = test_context(MPI_COMM_WORLD, 0);
+    if (rig_age != NULL) {
+        rig_age(ctx);
+    }
+    return ctx;
+}
+
 /* ---------------------------------------------------------------------------------------------------- figures */
 
 uint64_t rig_amount(uint64_t asked, uint64_t real, uint64_t simulated) {

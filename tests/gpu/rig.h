@@ -33,6 +33,10 @@ int rig_main(int argc, char **argv, const test_case *cases, int count);
 /** For programs that do not begin by rig_main: loads the kernels, after test_begin. They go with the process. */
 void rig_begin(void);
 
+/** A context over all ranks; one that is almost worn out in programs that have rig_age (age.c). */
+peerwin_ctx *rig_context(void);
+void rig_age(peerwin_ctx *ctx) __attribute__((weak));
+
 /** How much of something by default: on a GPU, or simulated. */
 uint64_t rig_amount(uint64_t asked, uint64_t real, uint64_t simulated);
 

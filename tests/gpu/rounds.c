@@ -27,7 +27,7 @@ static void barriers_in_kernels_keep_the_ranks_together(void) {
     uint64_t rounds = rig_amount(rig.rounds, 100000, 300);
     uint64_t given = 0;
     uint64_t step = 10;
-    peerwin_ctx *ctx = test_context(MPI_COMM_WORLD, 0);
+    peerwin_ctx *ctx = rig_context();
     peerwin_win *win = test_window(ctx, (size_t)job.size * WORDS * 8);
     rig_report *report = rig_reports_new(1);
     rig_meet_args a = {.words = WORDS, .most_ns = 5000, .report = report};
@@ -68,7 +68,7 @@ static void check_late(int barrier) {
     enum { SLOT = 3, VALUE = 7 };
     int late = job.rank == job.size - 1;
     uint64_t again = 0;
-    peerwin_ctx *ctx = test_context(MPI_COMM_WORLD, 0);
+    peerwin_ctx *ctx = rig_context();
     peerwin_win *win = test_window(ctx, 8);
     rig_hold_args a = {.value = VALUE, .slot = SLOT, .barrier = (uint32_t)barrier, .status = device_new(8)};
     CHECK_OK(peerwin_win_view(win, &a.view));
@@ -255,7 +255,7 @@ static void soak_reduces(const char *what, int in_kernel) {
     uint64_t given = 0;
     uint64_t calls = 0;
     double took = 0;
-    reduces r = {.ctx = test_context(MPI_COMM_WORLD, 0), .in_kernel = in_kernel};
+    reduces r = {.ctx = rig_context(), .in_kernel = in_kernel};
     r.win = test_window(r.ctx, 8);
     r.values = device_new((size_t)BATCH * STRIDE);
     r.report = rig_reports_new(1);

@@ -31,7 +31,7 @@ typedef struct {
 static soak begin(void) {
     soak s = {.seed = (uint64_t)job.rank * 7919 + 13};
     CHECK(job.size <= RIG_MOST_RANKS);
-    s.ctx = test_context(MPI_COMM_WORLD, 0);
+    s.ctx = rig_context();
     s.win = test_window(s.ctx, 2 * (size_t)job.size * WORDS * 8);
     for (int i = 0; i < 2; i++) {
         s.streams[i] = device_stream_new();
@@ -320,7 +320,7 @@ static void c5_a_put_waits_for_the_kernel_that_makes_its_data(void) {
     uint64_t kernel_ns = rig.simulated ? 10000000 : 50000000;
     double longest = 0;
     int right = (job.rank + 1) % job.size;
-    peerwin_ctx *ctx = test_context(MPI_COMM_WORLD, 0);
+    peerwin_ctx *ctx = rig_context();
     peerwin_win *win = test_window(ctx, BYTES);
     rig_report *report = rig_reports_new(1);
     uint64_t *source = device_new(BYTES);
