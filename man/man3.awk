@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # Writes a manual page of section 3 for every function of a public header, from its doc comments.
-#   awk -v version=0.1.0 -v dir=DIRECTORY -f man3.awk peerwin.h
+#   awk -v version=0.1.0 -v dir=DIRECTORY -v header=peerwin/peerwin.h -f man3.awk include/peerwin/peerwin.h
 #
 # A doc comment (/** ... */) belongs to the declaration after it. Paragraphs that begin with "Statuses" or a status
 # become RETURN VALUE. A plain comment at the head of a part of the header holds for all functions of that part, and
@@ -88,7 +88,7 @@ function write_page(k,    page, name, i, j, before) {
     print roff(name) " \\- " roff(summary(docs[k])) > page
     print ".SH SYNOPSIS" > page
     print ".nf" > page
-    print ".B #include <peerwin/peerwin.h>" > page
+    print ".B #include <" header ">" > page
     print ".PP" > page
     verbatim(prototypes[k], page)
     for (i = 1; i <= num_types; i++)
@@ -139,11 +139,11 @@ function finish(    text, name) {
         type_names[num_types] = name
         type_docs[num_types] = doc
         gsub(/\n/, "\n   ", type_docs[num_types])
-    } else if (doc != "" && text ~ /peerwin_[a-z0-9_]+\(/ && text ~ /^(PEERWIN_API|static inline)/) {
+    } else if (doc != "" && text ~ /peerwin_[a-z0-9_]+\(/ && text ~ /^(PEERWIN_API|PW_DEV|static inline)/) {
         name = text
         sub(/\(.*/, "", name)
         sub(/^.*[ *\n]/, "", name)
-        sub(/^PEERWIN_API /, "", text)
+        sub(/^(PEERWIN_API|PW_DEV) /, "", text)
         sub(/PEERWIN_MUST_USE /, "", text)
         sub(/^static inline /, "", text)
         sub(/ \{.*/, ";", text)
@@ -182,7 +182,7 @@ in_comment != "" {
 continued { continued = /\\$/; next }
 /^#/ { continued = /\\$/; doc = ""; next }
 
-declaration == "" && !/^(PEERWIN_API|static inline|typedef)/ { next }
+declaration == "" && !/^(PEERWIN_API|PW_DEV|static inline|typedef)/ { next }
 {
     declaration = declaration (declaration == "" ? "" : "\n") $0
     if (declaration ~ /^typedef[^\n]*\{/ ? /^\}|\}[^{]*;/ : /;( *\/\*.*)?$|\{$/)

@@ -35,7 +35,9 @@ fi
 # The functions that the library exports; those that are inline come on top.
 functions=$(grep -o 'peerwin_[a-z0-9_]*;' "$source/src/peerwin.map" | tr -d ';' | grep -v '^peerwin_inline_')
 [ -n "$functions" ] || complain "src/peerwin.map lists nothing"
-for name in $functions peerwin_config_init peerwin_win_config_init; do
+device=$(grep -o '^PW_DEV [a-z].* \**peerwin_dev_[a-z0-9_]*(' "$source/include/peerwin/device.cuh" | sed 's/.*[ *]//; s/($//')
+[ -n "$device" ] || complain "peerwin/device.cuh has no calls"
+for name in $functions $device peerwin_config_init peerwin_win_config_init peerwin_win_view; do
     page=$pages/man3/$name.3
     if [ ! -s "$page" ]; then
         complain "$name has no page"
@@ -49,7 +51,8 @@ for name in $functions peerwin_config_init peerwin_win_config_init; do
 done
 for page in "$pages"/man3/*.3; do
     name=$(basename -- "$page" .3)
-    grep -q "[ *]$name(" "$source/include/peerwin/peerwin.h" || complain "there is no function $name"
+    grep -q "[ *]$name(" "$source/include/peerwin/peerwin.h" "$source/include/peerwin/device.cuh" ||
+        complain "there is no function $name"
 done
 
 # A thing said in the header has to arrive.

@@ -73,8 +73,8 @@ PEERWIN_API PEERWIN_MUST_USE peerwin_status peerwin_inline_view(peerwin_win *win
 /**
  * Makes a view of a window, for kernels (CUDA space) or for code of the host (host space).
  *
- * Local; does not wait for work of the device. Views may be copied freely, and are valid until the window is freed or
- * the context ends; they own nothing. The first view of a window allocates a small table that goes with the window.
+ * Local. Views may be copied freely, and are valid until the window is freed or the context ends; they own nothing. The
+ * first view of a window allocates a small table that goes with the window: make it before kernels wait for others.
  *
  * Statuses: ARG, MISMATCH (the program was compiled with a header whose view this library does not know), NO_MEMORY,
  * STATE, CUDA, CONTEXT_LOST, and the cause if the context is broken.
@@ -98,13 +98,13 @@ PW_DEV char *pw_dev_target(const peerwin_view *view, int rank, size_t offset) {
     return pw_dev_base(view, rank) + offset;
 }
 
-/** Copies `bytes` bytes from `src` to `rank`'s segment at `offset`. A signal releases it. */
+/** Copies `bytes` bytes from `src` to `rank`'s segment at `offset`, by one thread. A signal releases it. */
 PW_DEV void peerwin_dev_put_thread(const peerwin_view *view, int rank, size_t offset, const void *src, size_t bytes) {
     if (rank >= 0)
         pw_dev_copy(pw_dev_target(view, rank, offset), src, bytes, 0, 1);
 }
 
-/** The same by a warp. */
+/** Copies `bytes` bytes from `src` to `rank`'s segment at `offset`, by a warp. A signal releases it. */
 PW_DEV void peerwin_dev_put_warp(const peerwin_view *view, int rank, size_t offset, const void *src, size_t bytes) {
     pw_dev_warp_sync();
     if (rank >= 0)
@@ -112,7 +112,7 @@ PW_DEV void peerwin_dev_put_warp(const peerwin_view *view, int rank, size_t offs
     pw_dev_warp_sync();
 }
 
-/** The same by a block. */
+/** Copies `bytes` bytes from `src` to `rank`'s segment at `offset`, by a block. A signal releases it. */
 PW_DEV void peerwin_dev_put_block(const peerwin_view *view, int rank, size_t offset, const void *src, size_t bytes) {
     pw_dev_block_sync();
     if (rank >= 0)
@@ -120,14 +120,16 @@ PW_DEV void peerwin_dev_put_block(const peerwin_view *view, int rank, size_t off
     pw_dev_block_sync();
 }
 
-/** Copies `bytes` bytes from `rank`'s segment at `offset` to `dst`. What the rank wrote is seen if an acquire came
- * first. */
+/**
+ * Copies `bytes` bytes from `rank`'s segment at `offset` to `dst`, by one thread. What the rank wrote is seen if an
+ * acquire came first.
+ */
 PW_DEV void peerwin_dev_get_thread(const peerwin_view *view, int rank, size_t offset, void *dst, size_t bytes) {
     if (rank >= 0)
         pw_dev_copy(dst, pw_dev_target(view, rank, offset), bytes, 0, 1);
 }
 
-/** The same by a warp. */
+/** Copies `bytes` bytes from `rank`'s segment at `offset` to `dst`, by a warp. */
 PW_DEV void peerwin_dev_get_warp(const peerwin_view *view, int rank, size_t offset, void *dst, size_t bytes) {
     pw_dev_warp_sync();
     if (rank >= 0)
@@ -135,7 +137,7 @@ PW_DEV void peerwin_dev_get_warp(const peerwin_view *view, int rank, size_t offs
     pw_dev_warp_sync();
 }
 
-/** The same by a block. */
+/** Copies `bytes` bytes from `rank`'s segment at `offset` to `dst`, by a block. */
 PW_DEV void peerwin_dev_get_block(const peerwin_view *view, int rank, size_t offset, void *dst, size_t bytes) {
     pw_dev_block_sync();
     if (rank >= 0)
@@ -161,8 +163,7 @@ PEERWIN_API void peerwin_inline_wake(void *arena);
 }
 #endif
 
-/* The doorbell's rule: the waiter counts itself as a sleeper, then looks once more; here the signal, a full fence, then
- * the look for sleepers. */
+/* The doorbell's rule: the waiter counts itself, then looks once more; here the signal, a full fence, then the look. */
 PW_DEV void pw_dev_wake(const peerwin_view *view, int rank) {
     char *arena = pw_dev_arena(view, rank);
     const uint32_t *sleepers = (const uint32_t *)(const void *)(arena + view->sleepers);
@@ -191,14 +192,14 @@ PW_DEV void peerwin_dev_signal(const peerwin_view *view, int rank, unsigned slot
     pw_dev_wake(view, rank);
 }
 
-/** peerwin_dev_put_thread, then peerwin_dev_signal: whoever sees the signal sees the data. `bytes` may be 0. */
+/** Puts by one thread, then signals: whoever sees the signal sees the data. `bytes` may be 0. */
 PW_DEV void peerwin_dev_put_signal_thread(const peerwin_view *view, int rank, size_t offset, const void *src,
                                           size_t bytes, unsigned slot, peerwin_signal_op op, uint64_t value) {
     peerwin_dev_put_thread(view, rank, offset, src, bytes);
     peerwin_dev_signal(view, rank, slot, op, value);
 }
 
-/** The same by a warp: one signal, after the data of all lanes. */
+/** Puts by a warp, then signals once: whoever sees the signal sees the data of all lanes. */
 PW_DEV void peerwin_dev_put_signal_warp(const peerwin_view *view, int rank, size_t offset, const void *src,
                                         size_t bytes, unsigned slot, peerwin_signal_op op, uint64_t value) {
     peerwin_dev_put_warp(view, rank, offset, src, bytes);
@@ -206,7 +207,7 @@ PW_DEV void peerwin_dev_put_signal_warp(const peerwin_view *view, int rank, size
         peerwin_dev_signal(view, rank, slot, op, value);
 }
 
-/** The same by a block. */
+/** Puts by a block, then signals once: whoever sees the signal sees the data of all threads. */
 PW_DEV void peerwin_dev_put_signal_block(const peerwin_view *view, int rank, size_t offset, const void *src,
                                          size_t bytes, unsigned slot, peerwin_signal_op op, uint64_t value) {
     peerwin_dev_put_block(view, rank, offset, src, bytes);
@@ -216,14 +217,21 @@ PW_DEV void peerwin_dev_put_signal_block(const peerwin_view *view, int rank, siz
 
 /**
  * Waits until my own signal `slot` is at least `value`, compared cyclically. An acquire for the calling thread; others
- * of its block need a block barrier after it. OK, TIMEOUT, or why the context is broken.
+ * of its block need a block barrier after it.
+ *
+ * Statuses: OK, TIMEOUT, or why the context is broken.
  */
 PW_DEV peerwin_status peerwin_dev_wait(const peerwin_view *view, unsigned slot, uint64_t value) {
     const pw_dev_bound bound = pw_dev_bound_of(view);
     return (peerwin_status)pw_dev_await(view->own.signals + slot, value, &bound);
 }
 
-/** The same for a block, with one thread polling: an acquire for all of it, and the same status on all of it. */
+/**
+ * Waits, for a block, until my own signal `slot` is at least `value`: one thread polls, and it is an acquire for all of
+ * them.
+ *
+ * Statuses, the same on all threads of the block: OK, TIMEOUT, or why the context is broken.
+ */
 PW_DEV peerwin_status peerwin_dev_wait_block(const peerwin_view *view, unsigned slot, uint64_t value) {
     const pw_dev_bound bound = pw_dev_bound_of(view);
     int status = PW_DEV_OK;
@@ -240,37 +248,43 @@ PW_DEV void peerwin_dev_fence(void) {
     pw_dev_fence_seq_cst();
 }
 
-/* ----------------------------------------------------------------------------------------------- atomics
- *
- * peerwin_dev_fetch_add(view, rank, offset, value)       adds, and returns what was there
- * peerwin_dev_swap(view, rank, offset, value)            stores, and returns what was there
- * peerwin_dev_cas(view, rank, offset, expected, value)   stores if `expected` is there, and returns what was there
- *
- * On an aligned integer in `rank`'s segment, of 32 bits if `value` is an integer of 32 bits, else of 64. Relaxed, at
- * system scope, by the calling thread. The pair needs native atomics, see peerwin_peer. The rank is not negative.
+/* ----------------------------------------------------------------------------------------------------------- atomics
  */
 
+/*
+ * peerwin_dev_fetch_add(view, rank, offset, value), peerwin_dev_swap(view, rank, offset, value) and
+ * peerwin_dev_cas(view, rank, offset, expected, value) choose the width by the type of `value`: 32 bits for an integer
+ * of 32 bits, else 64. The word lies at `offset` in `rank`'s segment, aligned. Relaxed, at system scope, by the calling
+ * thread. The pair needs native atomics, see peerwin_peer. The rank is not negative.
+ */
+
+/** Adds `value` to a word, and returns what was there before. 64 bits. */
 PW_DEV uint64_t peerwin_dev_fetch_add_64(const peerwin_view *view, int rank, size_t offset, uint64_t value) {
     return pw_dev_add64((uint64_t *)(void *)pw_dev_target(view, rank, offset), value);
 }
 
+/** Adds `value` to a word, and returns what was there before. 32 bits. */
 PW_DEV uint32_t peerwin_dev_fetch_add_32(const peerwin_view *view, int rank, size_t offset, uint32_t value) {
     return pw_dev_add32((uint32_t *)(void *)pw_dev_target(view, rank, offset), value);
 }
 
+/** Stores `value` into a word, and returns what was there before. 64 bits. */
 PW_DEV uint64_t peerwin_dev_swap_64(const peerwin_view *view, int rank, size_t offset, uint64_t value) {
     return pw_dev_swap64((uint64_t *)(void *)pw_dev_target(view, rank, offset), value);
 }
 
+/** Stores `value` into a word, and returns what was there before. 32 bits. */
 PW_DEV uint32_t peerwin_dev_swap_32(const peerwin_view *view, int rank, size_t offset, uint32_t value) {
     return pw_dev_swap32((uint32_t *)(void *)pw_dev_target(view, rank, offset), value);
 }
 
+/** Stores `value` into a word if `expected` is there, and returns what was there before. 64 bits. */
 PW_DEV uint64_t peerwin_dev_cas_64(const peerwin_view *view, int rank, size_t offset, uint64_t expected,
                                    uint64_t value) {
     return pw_dev_cas64((uint64_t *)(void *)pw_dev_target(view, rank, offset), expected, value);
 }
 
+/** Stores `value` into a word if `expected` is there, and returns what was there before. 32 bits. */
 PW_DEV uint32_t peerwin_dev_cas_32(const peerwin_view *view, int rank, size_t offset, uint32_t expected,
                                    uint32_t value) {
     return pw_dev_cas32((uint32_t *)(void *)pw_dev_target(view, rank, offset), expected, value);
@@ -320,8 +334,9 @@ enum { PEERWIN_MESSAGE_BYTES = 64, PEERWIN_MESSAGE_SLOTS = 8 };
  * once. Does not wait unless PEERWIN_MESSAGE_SLOTS messages to that rank have not been taken.
  *
  * By one thread; one thread of the rank at a time, over all windows of the context, sends to a rank. It orders nothing:
- * what was stored before it needs a signal. OK, ARG (too long, no such rank), UNREACHABLE, TIMEOUT (nothing was sent),
- * or why the context is broken.
+ * what was stored before it needs a signal.
+ *
+ * Statuses: OK, ARG (too long, no such rank), UNREACHABLE, TIMEOUT (nothing was sent), or why the context is broken.
  */
 PW_DEV peerwin_status peerwin_dev_send(const peerwin_view *view, int rank, const void *data, size_t bytes) {
     if (bytes > PEERWIN_MESSAGE_BYTES || rank < 0 || rank >= view->size)
@@ -335,8 +350,9 @@ PW_DEV peerwin_status peerwin_dev_send(const peerwin_view *view, int rank, const
  * Waits for the next message of `rank` and copies its first `bytes` bytes to `data`. Lengths do not travel: what is
  * asked for beyond what was sent is 0, what is not asked for is gone.
  *
- * By one thread; one thread of the rank at a time receives from a rank. Statuses as for peerwin_dev_send; TIMEOUT:
- * nothing was taken.
+ * By one thread; one thread of the rank at a time receives from a rank.
+ *
+ * Statuses as for peerwin_dev_send; TIMEOUT: nothing was taken.
  */
 PW_DEV peerwin_status peerwin_dev_recv(const peerwin_view *view, int rank, void *data, size_t bytes) {
     if (bytes > PEERWIN_MESSAGE_BYTES || rank < 0 || rank >= view->size)
@@ -346,17 +362,20 @@ PW_DEV peerwin_status peerwin_dev_recv(const peerwin_view *view, int rank, void 
     return (peerwin_status)pw_dev_recv(view, rank, data, (uint32_t)bytes);
 }
 
-/* -------------------------------------------------------------------------------- rounds of all ranks
- *
+/* ----------------------------------------------------------------------------------------------- rounds of all ranks
+ */
+
+/*
  * One block of every rank of the context calls, one at a time: blocks of a rank that call one after the other are
  * ordered by the caller (one kernel after the other on a stream is). The n-th call pairs with the n-th of every rank,
  * whichever window the view is of; barriers and all-reduces count apart, and apart from those of the host's calls.
  */
 
 /**
- * Everyone's earlier work and puts before anyone's later work: a release and an acquire. The same status on all threads
- * of the block: OK, UNREACHABLE (some pair has no direct path), TIMEOUT (call again to go on with the same barrier), or
- * why the context is broken.
+ * Everyone's earlier work and puts before anyone's later work: a release and an acquire.
+ *
+ * Statuses, the same on all threads of the block: OK, UNREACHABLE (some pair has no direct path), TIMEOUT (call again
+ * to go on with the same barrier), or why the context is broken.
  */
 PW_DEV peerwin_status peerwin_dev_barrier_block(const peerwin_view *view) {
     if (!view->all_reachable)
@@ -370,6 +389,7 @@ PW_DEV peerwin_status peerwin_dev_barrier_block(const peerwin_view *view) {
  * all threads of the block see, shared or global; the result is there for all of them when the call returns.
  *
  * Type, operation and count are the same on every rank, which is not checked. It orders nothing else: a barrier does.
+ *
  * Statuses as for peerwin_dev_barrier_block, and ARG. TIMEOUT: `values` is as it was; call again with the same values.
  */
 PW_DEV peerwin_status peerwin_dev_allreduce_block(const peerwin_view *view, void *values, int count, peerwin_type type,

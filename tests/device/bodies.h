@@ -244,7 +244,8 @@ PW_DEV peerwin_status body_mail_send(const body_args *a, int right, uint64_t num
 PW_DEV peerwin_status body_mail_recv(const body_args *a, int left, uint64_t number) {
     unsigned char letter[PEERWIN_MESSAGE_BYTES + 8];
     const uint64_t bytes = number % (PEERWIN_MESSAGE_BYTES + 1);
-    const uint64_t asked = bytes + number % 5 < PEERWIN_MESSAGE_BYTES ? bytes + number % 5 : PEERWIN_MESSAGE_BYTES;
+    const uint64_t more = PEERWIN_MESSAGE_BYTES - bytes;
+    const uint64_t asked = bytes + (number % 5 < more ? number % 5 : more);
     unsigned char *at = letter + number % 4;
     for (uint64_t i = 0; i < sizeof letter; i++)
         letter[i] = 0xa5;
