@@ -85,6 +85,8 @@ typedef struct {
  */
 typedef struct {
     uint64_t *epoch; /* of the series: the last one that is over */
+    uint64_t next;   /* the epoch of this one, */
+    uint32_t known;  /* if the launch knows it: a kernel in a graph looks for itself */
     uint64_t *broken;
     uint64_t *report; /* host memory */
     uint64_t patience;

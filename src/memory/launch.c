@@ -267,7 +267,12 @@ peerwin_status pw_launch_store(pw_gpu *gpu, peerwin_stream stream, void *word, u
 _Static_assert((int)PW_MEETING_LANES == (int)PW_KERNEL_LANES, "a launch of nothing has the lanes of every kernel");
 
 static pw_meeting meeting_of(const pw_gpu *gpu, const pw_launch_meeting *m) {
-    return (pw_meeting){.epoch = m->epoch, .broken = m->broken, .report = gpu->report, .patience = m->patience};
+    return (pw_meeting){.epoch = m->epoch,
+                        .next = m->next,
+                        .known = m->known != 0,
+                        .broken = m->broken,
+                        .report = gpu->report,
+                        .patience = m->patience};
 }
 
 /* The next peers from *done on, those to the right of this rank first; how many they are. */

@@ -29,6 +29,8 @@ PEERWIN_MUST_USE peerwin_status pw_launch_store(pw_gpu *gpu, peerwin_stream stre
 /* What a kernel that waits for other ranks' needs; see kernels.h. */
 typedef struct {
     uint64_t *epoch, *broken;
+    uint64_t next;     /* epoch of this one, */
+    int known;         /* if it is known: not in graphs */
     uint64_t patience; /* ns, UINT64_MAX = without end */
     int rank, size;
 } pw_launch_meeting;

@@ -252,6 +252,11 @@ static __device__ __forceinline__ pw_dev_bound bound_of(const pw_meeting *m) {
     return bound;
 }
 
+/* The same on all lanes. */
+static __device__ __forceinline__ uint64_t epoch_of(const pw_meeting *m) {
+    return m->known ? m->next : *m->epoch + 1;
+}
+
 /* Whoever has waited in vain and was not told to stop stops everyone, and tells the host. */
 static __device__ __forceinline__ void give_up(const pw_meeting *m) {
     if (pw_dev_load(m->broken) == 0) {
@@ -261,21 +266,21 @@ static __device__ __forceinline__ void give_up(const pw_meeting *m) {
 }
 
 PW_KERNEL void __launch_bounds__(PW_MEETING_LANES) pw_kernel_barrier(pw_barrier_args a) {
+    const uint64_t epoch = a.size > 0 ? epoch_of(&a.meeting) : 0;
     SIMK_EACH_LANE {
         for (uint32_t i = threadIdx.x; i < a.num_peers; i += blockDim.x)
-            pw_dev_publish((uint64_t *)(void *)a.peers[i], *a.meeting.epoch + 1);
+            pw_dev_publish((uint64_t *)(void *)a.peers[i], epoch);
     }
     if (a.waits) {
         const pw_dev_bound bound = bound_of(&a.meeting);
         SIMK_EACH_LANE {
-            const uint64_t epoch = *a.meeting.epoch + 1;
             for (uint32_t i = threadIdx.x; i < a.size; i += blockDim.x)
                 if (pw_dev_await((const uint64_t *)(const void *)(a.lines + (size_t)i * PW_DEV_LINE), epoch, &bound))
                     give_up(&a.meeting);
         }
         __syncthreads();
         if (threadIdx.x == 0)
-            *a.meeting.epoch += 1;
+            *a.meeting.epoch = epoch;
     }
 }
 SIMK_KERNEL(pw_kernel_barrier, pw_barrier_args);
@@ -303,10 +308,9 @@ static __device__ __forceinline__ uint32_t words_to_write(const pw_reduce_args *
     return (epoch & PW_DEV_SWEEP) < 2 ? (uint32_t)PW_DEV_REDUCE_WORDS : words_of(a);
 }
 
-static __device__ __forceinline__ void publish(const pw_reduce_args *a) {
+static __device__ __forceinline__ void publish(const pw_reduce_args *a, uint64_t epoch) {
     const uint32_t used = words_of(a);
     SIMK_EACH_LANE {
-        const uint64_t epoch = *a->meeting.epoch + 1;
         const uint32_t words = words_to_write(a, epoch);
         pw_dev_fence_acq_rel();
         for (uint32_t i = threadIdx.x; i < a->num_peers * words; i += blockDim.x) {
@@ -350,11 +354,11 @@ static __device__ __forceinline__ int take_word(const uint64_t *at, uint64_t epo
 }
 
 /* All words of all ranks. */
-static __device__ __forceinline__ void gather(const pw_reduce_args *a, uint32_t *near_words, int *gave_up) {
+static __device__ __forceinline__ void gather(const pw_reduce_args *a, uint64_t epoch, uint32_t *near_words,
+                                              int *gave_up) {
     const uint32_t words = words_of(a);
     const pw_dev_bound bound = bound_of(&a->meeting);
     SIMK_EACH_LANE {
-        const uint64_t epoch = *a->meeting.epoch + 1;
         for (uint32_t i = threadIdx.x; i < a->size * words; i += blockDim.x) {
             uint32_t data;
             if (!take_word(word_in(slots_of(a, i / words), epoch, i % words), epoch, &bound, &data)) {
@@ -368,9 +372,8 @@ static __device__ __forceinline__ void gather(const pw_reduce_args *a, uint32_t 
 }
 
 /* In rank order, so that every rank gets the same bits. */
-static __device__ __forceinline__ void combine(const pw_reduce_args *a, const uint32_t *near_words) {
+static __device__ __forceinline__ void combine(const pw_reduce_args *a, uint64_t epoch, const uint32_t *near_words) {
     SIMK_EACH_LANE {
-        const uint64_t epoch = *a->meeting.epoch + 1;
         for (uint32_t i = threadIdx.x; i < a->count; i += blockDim.x) {
             uint64_t value = value_at(a, near_words, epoch, 0, i);
             for (uint32_t rank = 1; rank < a->size; rank++)
@@ -386,19 +389,20 @@ static __device__ __forceinline__ void combine(const pw_reduce_args *a, const ui
 PW_KERNEL void __launch_bounds__(PW_MEETING_LANES) pw_kernel_reduce(pw_reduce_args a) {
     __shared__ uint32_t near_words[NEAR_WORDS];
     __shared__ int gave_up;
+    const uint64_t epoch = a.parts != 0 ? epoch_of(&a.meeting) : 0;
     if (threadIdx.x == 0)
         gave_up = 0;
     if (a.parts & PW_REDUCE_PUBLISH)
-        publish(&a);
+        publish(&a, epoch);
     if (a.parts & PW_REDUCE_COMBINE) {
         __syncthreads();
-        gather(&a, near_words, &gave_up);
+        gather(&a, epoch, near_words, &gave_up);
         __syncthreads();
         if (!gave_up)
-            combine(&a, near_words);
+            combine(&a, epoch, near_words);
         __syncthreads();
         if (threadIdx.x == 0)
-            *a.meeting.epoch += 1;
+            *a.meeting.epoch = epoch;
     }
 }
 SIMK_KERNEL(pw_kernel_reduce, pw_reduce_args);

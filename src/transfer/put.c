@@ -79,22 +79,27 @@ static inline void copy(char *to, const char *from, size_t bytes) {
         memmove(to, from, bytes);
 }
 
-/* Everything but a store in host space: what is wrong with it, nothing if there is nothing to store, or a stream's. */
-static __attribute__((noinline)) peerwin_status store_otherwise(peerwin_win *win, const char *call, int rank,
-                                                                size_t offset, const void *src, size_t bytes,
-                                                                peerwin_stream stream) {
-    if (rank == MPI_PROC_NULL)
-        return PEERWIN_OK;
+/* Says what is wrong with a store, if anything is. */
+static peerwin_status check_store(const peerwin_win *win, const char *call, int rank, size_t offset, const void *src,
+                                  size_t bytes) {
     if (!pw_win_reaches(win, rank))
         return pw_refuse_rank(win, call, rank);
     if (!pw_in_range(&win->peers[rank], offset, bytes))
         return pw_refuse_range(win, call, rank, offset, bytes);
     if (win->peers[rank].read_only)
         return pw_refuse_store(win, call, rank);
-    if (bytes == 0)
+    return bytes > 0 && !src ? pw_refuse_null(win, call, "src") : PEERWIN_OK;
+}
+
+/* Everything but a store in host space: what is wrong with it, nothing if there is nothing to store, or a stream's. */
+static __attribute__((noinline)) peerwin_status store_otherwise(peerwin_win *win, const char *call, int rank,
+                                                                size_t offset, const void *src, size_t bytes,
+                                                                peerwin_stream stream) {
+    if (rank == MPI_PROC_NULL)
         return PEERWIN_OK;
-    if (!src)
-        return pw_refuse_null(win, call, "src");
+    peerwin_status status = check_store(win, call, rank, offset, src, bytes);
+    if (status != PEERWIN_OK || bytes == 0)
+        return status;
     return pw_stream_put(win, rank, offset, src, bytes, stream, PW_SITE(call, NULL, win->ctx->rank, rank));
 }
 
@@ -177,6 +182,18 @@ peerwin_status peerwin_get(peerwin_win *win, int rank, size_t offset, void *dst,
     return get(win, rank, offset, dst, bytes, stream);
 }
 
+/* Enters the device once for both. */
+static __attribute__((noinline)) peerwin_status put_signal_on_stream(peerwin_win *win, const char *call, int rank,
+                                                                     size_t offset, const void *src, size_t bytes,
+                                                                     unsigned slot, peerwin_signal_op op,
+                                                                     uint64_t value, peerwin_stream stream) {
+    peerwin_status status = check_store(win, call, rank, offset, src, bytes);
+    if (status != PEERWIN_OK)
+        return status;
+    return pw_stream_put_signal(win, rank, offset, src, bytes, slot, op, value, stream,
+                                PW_SITE(call, NULL, win->ctx->rank, rank));
+}
+
 peerwin_status peerwin_put_signal(peerwin_win *win, int rank, size_t offset, const void *src, size_t bytes,
                                   unsigned slot, peerwin_signal_op op, uint64_t value, peerwin_stream stream) {
     static const char call[] = "peerwin_put_signal";
@@ -185,6 +202,11 @@ peerwin_status peerwin_put_signal(peerwin_win *win, int rank, size_t offset, con
         return status;
     if (rank != MPI_PROC_NULL) {
         status = pw_signal_check(win, call, rank, slot, op);
+        if (__builtin_expect(status == PEERWIN_OK && bytes > 0 && pw_on_streams(win->ctx), 0)) {
+            status = put_signal_on_stream(win, call, rank, offset, src, bytes, slot, op, value, stream);
+            pw_ctx_leave(win->ctx);
+            return status;
+        }
         if (status == PEERWIN_OK)
             status = store(win, call, rank, offset, src, bytes, stream);
         if (status == PEERWIN_OK)

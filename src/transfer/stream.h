@@ -20,6 +20,11 @@ PEERWIN_MUST_USE peerwin_status pw_stream_put(peerwin_win *win, int rank, size_t
 PEERWIN_MUST_USE peerwin_status pw_stream_get(peerwin_win *win, int rank, size_t offset, void *local, size_t bytes,
                                               peerwin_stream stream, const pw_site *site);
 
+/* The signal has been checked. */
+PEERWIN_MUST_USE peerwin_status pw_stream_put_signal(peerwin_win *win, int rank, size_t offset, const void *local,
+                                                     size_t bytes, unsigned slot, peerwin_signal_op op, uint64_t value,
+                                                     peerwin_stream stream, const pw_site *site);
+
 /* Boxes are not empty. */
 PEERWIN_MUST_USE peerwin_status pw_stream_put_box(peerwin_win *win, int rank, const peerwin_box *to, const void *local,
                                                   const peerwin_box *from, peerwin_stream stream, const pw_site *site);

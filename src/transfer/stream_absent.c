@@ -32,6 +32,21 @@ peerwin_status pw_stream_get(peerwin_win *win, int rank, size_t offset, void *lo
     return absent(site);
 }
 
+peerwin_status pw_stream_put_signal(peerwin_win *win, int rank, size_t offset, const void *local, size_t bytes,
+                                    unsigned slot, peerwin_signal_op op, uint64_t value, peerwin_stream stream,
+                                    const pw_site *site) {
+    (void)win;
+    (void)rank;
+    (void)offset;
+    (void)local;
+    (void)bytes;
+    (void)slot;
+    (void)op;
+    (void)value;
+    (void)stream;
+    return absent(site);
+}
+
 peerwin_status pw_stream_put_box(peerwin_win *win, int rank, const peerwin_box *to, const void *local,
                                  const peerwin_box *from, peerwin_stream stream, const pw_site *site) {
     (void)win;

@@ -25,7 +25,7 @@ static peerwin_status meet_by_kernel(pw_step *step) {
     peerwin_ctx *ctx = step->ctx;
     const lines mine = {ctx, pw_series_of(step)};
     const pw_launch_places places = {my_line_at, &mine};
-    const pw_launch_meeting meeting = pw_meeting_of(step, pw_my_control(ctx)->barrier_epoch);
+    const pw_launch_meeting meeting = pw_meeting_of(step, pw_my_control(ctx)->barrier_epoch, ctx->sequence.barriers);
     char *in = ctx->peers[ctx->rank].arena + ctx->arena_layout.kernel_lines[mine.series];
     pw_watchdog_expect_kernels(ctx);
     peerwin_status status = pw_launch_barrier(ctx->gpu, step->stream, &meeting, in, &places, &step->given, step->site);

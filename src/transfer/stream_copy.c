@@ -72,6 +72,19 @@ peerwin_status pw_stream_put(peerwin_win *win, int rank, size_t offset, const vo
     return pw_stream_leave(win->ctx, copy_flat(&t, win->peers[rank].base + offset, local, bytes));
 }
 
+peerwin_status pw_stream_put_signal(peerwin_win *win, int rank, size_t offset, const void *local, size_t bytes,
+                                    unsigned slot, peerwin_signal_op op, uint64_t value, peerwin_stream stream,
+                                    const pw_site *site) {
+    const transfer t = {.ctx = win->ctx, .rank = rank, .stream = stream, .site = site, .upload = 1};
+    peerwin_status status = pw_stream_enter(win->ctx, stream, site);
+    if (status != PEERWIN_OK)
+        return status;
+    status = copy_flat(&t, win->peers[rank].base + offset, local, bytes);
+    if (status == PEERWIN_OK)
+        status = pw_stream_send(win, rank, slot, op, value, stream, site);
+    return pw_stream_leave(win->ctx, status);
+}
+
 peerwin_status pw_stream_get(peerwin_win *win, int rank, size_t offset, void *local, size_t bytes,
                              peerwin_stream stream, const pw_site *site) {
     const transfer t = {.ctx = win->ctx, .rank = rank, .stream = stream, .site = site};

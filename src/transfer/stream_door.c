@@ -64,21 +64,40 @@ peerwin_status pw_stream_leave(peerwin_ctx *ctx, peerwin_status status) {
 
 /* ---- steps ---- */
 
-static peerwin_status find_number(pw_step *step) {
-    peerwin_ctx *ctx = step->ctx;
+/* A number is never used again, so a stream that was looked at once is known by it. */
+static peerwin_status check_known(peerwin_ctx *ctx, peerwin_stream stream, const pw_site *site, uint64_t *number_out) {
     unsigned long long number = 0;
-    CUresult code = ctx->gpu->driver->cuStreamGetId(pw_cu_stream(step->stream), &number);
+    CUresult code = ctx->gpu->driver->cuStreamGetId(pw_cu_stream(stream), &number);
     if (code == CUDA_ERROR_INVALID_HANDLE || code == CUDA_ERROR_INVALID_VALUE)
-        return pw_fail(PEERWIN_ERR_ARG, step->site, "this is not a stream, or it was destroyed");
-    peerwin_status status = pw_stream_result(ctx, code, "cuStreamGetId", step->site);
-    step->number = number;
+        return pw_fail(PEERWIN_ERR_ARG, site, "this is not a stream, or it was destroyed");
+    peerwin_status status = pw_stream_result(ctx, code, "cuStreamGetId", site);
+    *number_out = number;
     if (status != PEERWIN_OK || number == ctx->sequence.known)
         return status;
-    if (!is_default(step->stream))
-        status = check_own(ctx, step->stream, step->site);
+    status = check_own(ctx, stream, site);
     if (status == PEERWIN_OK)
         ctx->sequence.known = number;
     return status;
+}
+
+static peerwin_status step_in(peerwin_ctx *ctx, peerwin_stream stream, const pw_site *site, uint64_t *number_out) {
+    peerwin_status status = tell_loss(ctx, pw_gpu_step_in(ctx->gpu, site));
+    if (status != PEERWIN_OK)
+        return status;
+    status = is_default(stream) ? check_default(ctx, stream, site) : PEERWIN_OK;
+    if (status == PEERWIN_OK)
+        status = check_known(ctx, stream, site, number_out);
+    return status == PEERWIN_OK ? status : pw_stream_step_out(ctx, status);
+}
+
+peerwin_status pw_stream_step_in(peerwin_ctx *ctx, peerwin_stream stream, const pw_site *site) {
+    uint64_t number = 0;
+    return step_in(ctx, stream, site, &number);
+}
+
+peerwin_status pw_stream_step_out(peerwin_ctx *ctx, peerwin_status status) {
+    pw_gpu_step_out(ctx->gpu);
+    return tell_loss(ctx, status);
 }
 
 static peerwin_status find_capture(pw_step *step) {
@@ -99,21 +118,19 @@ static peerwin_status find_capture(pw_step *step) {
 
 peerwin_status pw_step_in(pw_step *step, peerwin_ctx *ctx, peerwin_stream stream, const pw_site *site) {
     *step = (pw_step){.ctx = ctx, .stream = stream, .site = site};
-    peerwin_status status = tell_loss(ctx, pw_gpu_step_in(ctx->gpu, site));
+    peerwin_status status = step_in(ctx, stream, site, &step->number);
     if (status != PEERWIN_OK)
         return status;
-    status = find_number(step);
-    if (status == PEERWIN_OK)
-        status = find_capture(step);
+    status = find_capture(step);
     return status == PEERWIN_OK ? status : pw_step_out(step, status);
 }
 
 peerwin_status pw_step_out(pw_step *step, peerwin_status status) {
     peerwin_ctx *ctx = step->ctx;
-    pw_gpu_step_out(ctx->gpu);
+    status = pw_stream_step_out(ctx, status);
     if (__builtin_expect(status != PEERWIN_OK && step->given && step->capture == 0, 0))
         pw_ctx_break(ctx, pw_cause_make(status, ctx->rank));
-    return tell_loss(ctx, status);
+    return status;
 }
 
 peerwin_status pw_step_gave(pw_step *step, CUresult code, const char *call) {

@@ -44,6 +44,13 @@ PEERWIN_MUST_USE peerwin_status pw_step_gave(pw_step *step, CUresult code, const
 /* Leaves and passes `status` on; a lost CUDA context breaks the peerwin context first, at every rank. */
 PEERWIN_MUST_USE peerwin_status pw_stream_leave(peerwin_ctx *ctx, peerwin_status status);
 
+/*
+ * The same for work that is only enqueued, and that no capture minds: fewer questions to the driver. The thread's
+ * capture mode stays.
+ */
+PEERWIN_MUST_USE peerwin_status pw_stream_step_in(peerwin_ctx *ctx, peerwin_stream stream, const pw_site *site);
+PEERWIN_MUST_USE peerwin_status pw_stream_step_out(peerwin_ctx *ctx, peerwin_status status);
+
 /* OK, or what a failed driver call on a stream means: STATE if a capture is in the way. */
 PEERWIN_MUST_USE peerwin_status pw_stream_result(const peerwin_ctx *ctx, CUresult code, const char *call,
                                                  const pw_site *site);
@@ -78,6 +85,10 @@ PEERWIN_MUST_USE peerwin_status pw_stream_engine_box(const peerwin_ctx *ctx, voi
                                                      const peerwin_box *to, const void *from_base, int from_pageable,
                                                      const peerwin_box *from, peerwin_stream stream,
                                                      const pw_site *site);
+
+/* Sends a signal; entered either way. stream_signal.c. */
+PEERWIN_MUST_USE peerwin_status pw_stream_send(const peerwin_win *win, int rank, unsigned slot, peerwin_signal_op op,
+                                               uint64_t value, peerwin_stream stream, const pw_site *site);
 
 /*
  * What a wait on a stream needs to be an acquire: flags for the driver's wait, and afterwards work on the stream.

@@ -155,9 +155,11 @@ static uint64_t patience_of(const peerwin_ctx *ctx) {
     return ctx->timeout_ms < 0 ? UINT64_MAX : (uint64_t)((ms > least_ms ? ms : least_ms) * PW_MS);
 }
 
-pw_launch_meeting pw_meeting_of(const pw_step *step, uint64_t *epochs) {
+pw_launch_meeting pw_meeting_of(const pw_step *step, uint64_t *epochs, uint64_t done) {
     const peerwin_ctx *ctx = step->ctx;
     return (pw_launch_meeting){.epoch = epochs + pw_series_of(step),
+                               .next = done + 1,
+                               .known = step->capture == 0,
                                .broken = &pw_my_control(ctx)->broken,
                                .patience = patience_of(ctx),
                                .rank = ctx->rank,
@@ -166,7 +168,10 @@ pw_launch_meeting pw_meeting_of(const pw_step *step, uint64_t *epochs) {
 
 /* ---- the sequence ---- */
 
-/* The end of a barrier by memory operations is that my own write has been made, and the peers' are here. */
+/*
+ * The end of a barrier by memory operations is that my own writes have been made, and the peers' are here. The last of
+ * mine is looked at where it went: writing a line of my own at every barrier would cost more.
+ */
 static peerwin_status await_lines(pw_step *step) {
     const peerwin_ctx *ctx = step->ctx;
     uint64_t epoch = ctx->sequence.lines;

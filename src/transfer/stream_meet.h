@@ -43,8 +43,11 @@ PEERWIN_MUST_USE peerwin_status pw_batch_give(pw_batch *batch);
  */
 PEERWIN_MUST_USE peerwin_status pw_meet_by_words(pw_step *step);
 
-/* What kernels that wait need to know, for the step's series. `epoch` is of barriers or all-reduces. */
-pw_launch_meeting pw_meeting_of(const pw_step *step, uint64_t *epochs);
+/*
+ * What kernels that wait need to know, for the step's series: `epochs` are those of barriers or of all-reduces in my
+ * arena, and `done` is the last of the eager series.
+ */
+pw_launch_meeting pw_meeting_of(const pw_step *step, uint64_t *epochs, uint64_t done);
 static inline int pw_series_of(const pw_step *step) {
     return step->capture ? PW_SERIES_CAPTURED : PW_SERIES_EAGER;
 }

@@ -36,7 +36,7 @@ static peerwin_status launch(pw_step *step, const pw_launch_values *values) {
     const peerwin_ctx *ctx = step->ctx;
     const slots mine = {ctx, pw_series_of(step)};
     const pw_launch_places places = {my_slots_at, &mine};
-    const pw_launch_meeting meeting = pw_meeting_of(step, pw_my_control(ctx)->reduce_epoch);
+    const pw_launch_meeting meeting = pw_meeting_of(step, pw_my_control(ctx)->reduce_epoch, ctx->sequence.reduces);
     return pw_launch_reduce(ctx->gpu, step->stream, &meeting, values, slots_at(ctx, ctx->rank, mine.series), &places,
                             &step->given, step->site);
 }

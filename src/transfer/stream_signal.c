@@ -52,8 +52,8 @@ peerwin_status pw_stream_check_signal(const peerwin_win *win, int rank, peerwin_
     return PEERWIN_OK;
 }
 
-static peerwin_status send(const peerwin_win *win, int rank, unsigned slot, peerwin_signal_op op, uint64_t value,
-                           peerwin_stream stream, const pw_site *site) {
+peerwin_status pw_stream_send(const peerwin_win *win, int rank, unsigned slot, peerwin_signal_op op, uint64_t value,
+                              peerwin_stream stream, const pw_site *site) {
     uint64_t *word = &win->peers[rank].slots[slot];
     if (op == PEERWIN_SIGNAL_ADD)
         return pw_launch_add(win->ctx->gpu, stream, word, value, site);
@@ -66,10 +66,10 @@ peerwin_status pw_stream_signal(peerwin_win *win, int rank, unsigned slot, peerw
                                 peerwin_stream stream, const pw_site *site) {
     peerwin_status status = pw_stream_check_signal(win, rank, op, site);
     if (status == PEERWIN_OK)
-        status = pw_stream_enter(win->ctx, stream, site);
+        status = pw_stream_step_in(win->ctx, stream, site);
     if (status != PEERWIN_OK)
         return status;
-    return pw_stream_leave(win->ctx, send(win, rank, slot, op, value, stream, site));
+    return pw_stream_step_out(win->ctx, pw_stream_send(win, rank, slot, op, value, stream, site));
 }
 
 /* What is awaited is noted first: from then on the watchdog can end the wait. */
@@ -86,10 +86,10 @@ static peerwin_status await(const peerwin_win *win, unsigned slot, uint64_t valu
 
 peerwin_status pw_stream_wait(peerwin_win *win, unsigned slot, uint64_t value, peerwin_stream stream,
                               const pw_site *site) {
-    peerwin_status status = pw_stream_enter(win->ctx, stream, site);
+    peerwin_status status = pw_stream_step_in(win->ctx, stream, site);
     if (status != PEERWIN_OK)
         return status;
-    return pw_stream_leave(win->ctx, await(win, slot, value, stream, site));
+    return pw_stream_step_out(win->ctx, await(win, slot, value, stream, site));
 }
 
 peerwin_status pw_stream_consume(peerwin_win *win, unsigned slot, uint64_t count, peerwin_stream stream,
@@ -97,13 +97,13 @@ peerwin_status pw_stream_consume(peerwin_win *win, unsigned slot, uint64_t count
     peerwin_ctx *ctx = win->ctx;
     peerwin_status status = pw_stream_check_signal(win, ctx->rank, PEERWIN_SIGNAL_ADD, site);
     if (status == PEERWIN_OK)
-        status = pw_stream_enter(ctx, stream, site);
+        status = pw_stream_step_in(ctx, stream, site);
     if (status != PEERWIN_OK)
         return status;
     status = await(win, slot, count, stream, site);
     if (status == PEERWIN_OK)
         status = pw_launch_add(ctx->gpu, stream, &win->peers[ctx->rank].slots[slot], 0 - count, site);
-    return pw_stream_leave(ctx, status);
+    return pw_stream_step_out(ctx, status);
 }
 
 peerwin_status pw_stream_read_signal(peerwin_win *win, unsigned slot, uint64_t *value_out, const pw_site *site) {

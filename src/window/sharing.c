@@ -124,8 +124,11 @@ void pw_sharing_say(const peerwin_ctx *ctx) {
     if (ctx->rank != 0)
         return;
     say_shared_devices(ctx);
-    pw_log(PW_LOG_INFO, ctx->rank, "barriers on streams are of kind %s; captured ones are %s", names[ctx->barrier_kind],
-           pw_kernels_meet(ctx) ? "a kernel" : "memory operations in two phases");
+    pw_log(PW_LOG_INFO, ctx->rank, "barriers on streams are of kind %s; in graphs they are %s",
+           names[ctx->barrier_kind],
+           ctx->barrier_kind == PEERWIN_BARRIER_EVENT ? "refused"
+           : pw_kernels_meet(ctx)                     ? "kernels"
+                                                      : "memory operations in two phases");
     if (ctx->barrier_kind == PEERWIN_BARRIER_KERNEL && !ctx->kernels_wait)
         pw_log(PW_LOG_WARN, ctx->rank,
                "barriers are kernels that wait, as asked for, though ranks take turns on a device: each may take "
