@@ -7,7 +7,10 @@
 #include "sides.h"
 
 #include <dlfcn.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static const pw_site site = {.call = "sides", .rank = PW_NONE, .peer = PW_NONE};
@@ -28,8 +31,8 @@ static void fetch(void *handle, const char *name, int version, void *pointer) {
     memcpy(pointer, &entry, sizeof entry);
 }
 
-int sides_load(const char *library) {
-    void *handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
+int sides_load(const char *driver) {
+    void *handle = dlopen(driver, RTLD_NOW | RTLD_LOCAL);
     if (!handle)
         fprintf(stderr, "%s\n", dlerror());
     CHECK(handle);
@@ -107,8 +110,8 @@ static CUdeviceptr zeroed(size_t bytes) {
 
 /* ---- contexts ---- */
 
-static void make_context(const char *library, side *sides, int count, int rank, int watchdog) {
-    const pw_gpu_request request = {.library = library, .choice = PEERWIN_DEVICE_CURRENT, .timeout_ms = 10000};
+static void make_context(const char *driver, side *sides, int count, int rank, int watchdog) {
+    const pw_gpu_request request = {.library = driver, .choice = PEERWIN_DEVICE_CURRENT, .timeout_ms = 10000};
     peerwin_ctx *ctx = pw_ctx_new();
     CHECK(ctx);
     ctx->alive = 1;
@@ -161,7 +164,7 @@ static void make_window(side *sides, int count, int rank) {
     }
 }
 
-void sides_make(const char *library, side *sides, int count, int mine, int watchdog) {
+void sides_make(const char *driver, side *sides, int count, int mine, int watchdog) {
     CUdevice device = 0;
     CHECK(count <= MOST_SIDES);
     CU(cu.cuInit(0));
@@ -178,7 +181,7 @@ void sides_make(const char *library, side *sides, int count, int mine, int watch
         CU(cu.cuStreamCreate(&sides[rank].stream, CU_STREAM_NON_BLOCKING));
     }
     for (int rank = 0; rank < mine; rank++)
-        make_context(library, sides, count, rank, watchdog);
+        make_context(driver, sides, count, rank, watchdog);
     for (int rank = 0; rank < mine; rank++) {
         peerwin_ctx *ctx = sides[rank].ctx;
         for (int peer = 0; peer < mine; peer++) {
@@ -221,4 +224,60 @@ void sides_end(side *sides, int count, int mine) {
     CU(cu.cuDeviceGet(&device, 0));
     CU(cu.cuDevicePrimaryCtxRelease(device));
     check_nothing_is_left();
+}
+
+/* ---- cases ---- */
+
+const char *library;
+pid_t sleeper;
+
+static pid_t start_sleeper(void) {
+    pid_t child = fork();
+    if (child == 0) {
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* a case that fails does not end it */
+        pause();
+        _exit(0);
+    }
+    return child;
+}
+
+/* Runs one case in a child, which has not touched the driver yet. */
+static int run_in_child(const sides_case *one) {
+    int status = 0;
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(60);
+        sleeper = start_sleeper();
+        int simulated = sides_load(library);
+        alarm(simulated ? 60 : 15); /* several that are stuck must fit into the time of a test */
+        if (simulated || !one->simulated)
+            one->run();
+        fflush(stdout);
+        (void)kill(sleeper, SIGKILL);
+        _exit(0);
+    }
+    if (child < 0 || waitpid(child, &status, 0) != child)
+        return 1;
+    if (status != 0)
+        printf("ended with 0x%x\n", status);
+    printf("%s %s\n", status == 0 ? "ok" : "FAILED", one->name);
+    return status != 0;
+}
+
+int sides_main(int argc, char **argv, const sides_case *cases, size_t count) {
+    int failed = 0;
+    if (argc < 2) {
+        fprintf(stderr, "usage: %s LIBRARY [CASE...]\n", argv[0]);
+        return 2;
+    }
+    library = argv[1];
+    for (size_t i = 0; i < count; i++) {
+        int wanted = argc == 2;
+        for (int k = 2; k < argc; k++)
+            wanted |= strcmp(argv[k], cases[i].name) == 0;
+        if (wanted)
+            failed += run_in_child(&cases[i]);
+    }
+    return failed != 0;
 }

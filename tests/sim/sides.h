@@ -56,7 +56,11 @@
     X(cuGraphInstantiateWithFlags, 11040)                                                                              \
     X(cuGraphLaunch, 10000)                                                                                            \
     X(cuGraphExecDestroy, 10000)                                                                                       \
-    X(cuGraphDestroy, 10000)
+    X(cuGraphDestroy, 10000)                                                                                           \
+    X(cuEventCreate, 2000)                                                                                             \
+    X(cuEventRecord, 2000)                                                                                             \
+    X(cuStreamWaitEvent, 3020)                                                                                         \
+    X(cuEventDestroy, 4000)
 
 #define SIDES_SIMULATOR(X)                                                                                             \
     X(simcuda_reset)                                                                                                   \
@@ -83,7 +87,19 @@ extern struct sides_calls cu;
 extern struct sides_simulator sim;
 
 /* Loads the driver. 1 if it is the simulator. */
-int sides_load(const char *library);
+int sides_load(const char *driver);
+
+/* A program's cases; each runs in a process of its own. */
+typedef struct {
+    const char *name;
+    void (*run)(void);
+    int simulated; /* cannot be had of a real driver */
+} sides_case;
+
+/* `program LIBRARY [CASE...]`: runs the cases, or those that are named. Returns the exit status. */
+int sides_main(int argc, char **argv, const sides_case *cases, size_t count);
+extern const char *library; /* as given to sides_main */
+extern pid_t sleeper;       /* a process that does nothing, started before the driver was */
 
 /* Starts counting calls; 1 if there were `count` since then, or nobody counts. */
 void sim_reset(void);
@@ -102,7 +118,7 @@ typedef struct {
  * Makes `count` ranks; `mine` of them have a context, the others only memory. No watchdog thread unless `watchdog`.
  * The primary context of the device is current then.
  */
-void sides_make(const char *library, side *sides, int count, int mine, int watchdog);
+void sides_make(const char *driver, side *sides, int count, int mine, int watchdog);
 
 /* Ends them, and checks that nothing is left. */
 void sides_end(side *sides, int count, int mine);

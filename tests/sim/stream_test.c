@@ -15,11 +15,8 @@
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-static const char *library;
 static side sides[MOST_SIDES];
 
 static void *any(CUdeviceptr address) {
@@ -608,8 +605,6 @@ static void the_end_of_a_broken_context_frees_streams(void) {
     sides_end(sides, 2, 2);
 }
 
-static pid_t sleeper; /* started before the driver was */
-
 static void watch_sleeper(void) {
     const pw_site site = {.call = "test", .rank = 1, .peer = 0};
     uint64_t start = 0;
@@ -744,11 +739,7 @@ static void every_driver_call_may_fail(void) {
     sides_end(sides, 2, 2);
 }
 
-static const struct {
-    const char *name;
-    void (*run)(void);
-    int simulated; /* cannot be had of a real driver */
-} cases[] = {
+static const sides_case cases[] = {
 #define CASE(name)                                                                                                     \
     { #name, name, 0 }
 #define SIMULATED(name)                                                                                                \
@@ -781,51 +772,6 @@ static const struct {
     SIMULATED(a_lost_device_context_breaks_the_context_everywhere),
 };
 
-static pid_t start_sleeper(void) {
-    pid_t child = fork();
-    if (child == 0) {
-        (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* a case that fails does not end it */
-        pause();
-        _exit(0);
-    }
-    return child;
-}
-
-/* Runs one case in a child, which has not touched the driver yet. */
-static int run_in_child(size_t i) {
-    int status = 0;
-    fflush(stdout);
-    pid_t child = fork();
-    if (child == 0) {
-        alarm(60);
-        sleeper = start_sleeper();
-        int simulated = sides_load(library);
-        alarm(simulated ? 60 : 15); /* several that are stuck must fit into the time of a test */
-        if (simulated || !cases[i].simulated)
-            cases[i].run();
-        fflush(stdout);
-        (void)kill(sleeper, SIGKILL);
-        _exit(0);
-    }
-    if (child < 0 || waitpid(child, &status, 0) != child)
-        return 1;
-    printf("%s %s\n", status == 0 ? "ok" : "FAILED", cases[i].name);
-    return status != 0;
-}
-
 int main(int argc, char **argv) {
-    int failed = 0;
-    if (argc < 2) {
-        fprintf(stderr, "usage: %s LIBRARY [CASE...]\n", argv[0]);
-        return 2;
-    }
-    library = argv[1];
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        int wanted = argc == 2;
-        for (int k = 2; k < argc; k++)
-            wanted |= strcmp(argv[k], cases[i].name) == 0;
-        if (wanted)
-            failed += run_in_child(i);
-    }
-    return failed != 0;
+    return sides_main(argc, argv, cases, sizeof cases / sizeof *cases);
 }
