@@ -270,21 +270,25 @@ static void epochs_wrap(const way *w, uint64_t first) {
     start_at(first);
     for (int rank = 0; rank < RANKS; rank++) {
         capture_one_of_each(rank, &execs[rank]);
-        poke_word(buffers[rank][0], 1);
+        for (size_t i = 0; i < VALUES; i++)
+            poke_word(buffers[rank][0] + 8 * i, 1);
         poke_word(buffers[rank][1], 1);
     }
     int64_t want = 1;
     for (int round = 0; round < 8; round++) {
         for (int rank = 0; rank < RANKS; rank++) {
             OK(peerwin_barrier(sides[rank].ctx, sides[rank].stream));
-            OK(sum(rank, 0, sides[rank].stream));
+            /* More and more words, so that some are new at every epoch. */
+            OK(peerwin_allreduce(sides[rank].ctx, any(buffers[rank][0]), 1 + 9 * round, PEERWIN_INT64, PEERWIN_SUM,
+                                 sides[rank].stream));
             CU(cu.cuGraphLaunch(execs[rank], sides[rank].stream));
             CHECK(rank == RANKS - 1 || !is_idle(sides[rank].stream));
         }
         all_done();
         want *= RANKS;
         for (int rank = 0; rank < RANKS; rank++)
-            CHECK(number_in(rank, 0) == want && number_in(rank, 1) == want);
+            CHECK(number_in(rank, 0) == want && number_in(rank, 1) == want &&
+                  peek_word(buffers[rank][0] + 72 * (size_t)round) == RANKS);
     }
     for (int rank = 0; rank < RANKS; rank++)
         CU(cu.cuGraphExecDestroy(execs[rank]));
@@ -312,11 +316,13 @@ static void capture_two_streams(int rank, CUstream other, CUgraphExec *exec_out)
     CU(cu.cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
     CU(cu.cuEventRecord(fork, stream));
     CU(cu.cuStreamWaitEvent(other, fork, 0));
+    sim_reset();
     OK(sum(rank, 0, rank % 2 ? stream : other));
     OK(peerwin_barrier(sides[rank].ctx, rank % 2 ? other : stream));
     OK(sum(rank, 1, other));
     OK(peerwin_barrier(sides[rank].ctx, other));
     OK(sum(rank, 2, stream));
+    CHECK(sim_counted("cuStreamWaitEvent", rank % 2 ? 2 : 3)); /* so often the stream changed */
     CU(cu.cuEventRecord(join, other));
     CU(cu.cuStreamWaitEvent(stream, join, 0));
     CU(cu.cuStreamEndCapture(stream, &graph));
