@@ -236,6 +236,15 @@ static void a_second_stream_waits_for_the_first(void) {
 
 /* ---- epochs ---- */
 
+/* Puts words of an older epoch into all slots of a rank, as there are in a context of that age. */
+static void age_slots(int rank, const pw_arena_layout *layout, uint64_t epoch) {
+    static uint64_t words[2 * RANKS * PW_ARENA_REDUCE_SLOT / 8];
+    for (size_t i = 0; i < sizeof words / 8; i++)
+        words[i] = epoch << 32;
+    for (int series = 0; series < PW_NUM_SERIES; series++)
+        poke(sides[rank].arena + layout->reduce_slots[series], words, sizeof words);
+}
+
 static void start_at(uint64_t epoch) {
     const pw_arena_layout layout = pw_arena_layout_of(RANKS);
     pw_arena_control control = {.broken = 0};
@@ -245,6 +254,7 @@ static void start_at(uint64_t epoch) {
         pw_sequence *sequence = &sides[rank].ctx->sequence;
         sequence->lines = sequence->barriers = sequence->reduces = epoch;
         poke(sides[rank].arena + layout.control, &control, sizeof control);
+        age_slots(rank, &layout, epoch - 100);
         for (size_t writer = 0; writer < RANKS; writer++) {
             poke_word(sides[rank].arena + layout.barrier_lines + writer * PW_LINE, epoch);
             for (int series = 0; series < PW_NUM_SERIES; series++)
@@ -300,6 +310,25 @@ static void epochs_may_start_anywhere_and_wrap(void) {
         epochs_wrap(&ways[i], UINT64_MAX - 4);
         epochs_wrap(&ways[i], UINT32_MAX - UINT64_C(4));
         epochs_wrap(&ways[i], INT64_MAX - UINT64_C(4));
+    }
+}
+
+/* So that no word is ever as old as the epochs' lower half is long. */
+static void now_and_then_all_words_are_written(void) {
+    const pw_arena_layout layout = pw_arena_layout_of(RANKS);
+    static uint64_t words[2 * RANKS * PW_ARENA_REDUCE_SLOT / 8];
+    const uint64_t first = UINT64_C(7) << 20;
+    for (int i = 0; i < 2; i++) {
+        begin(RANKS, RANKS, &ways[i], 0);
+        start_at(first - 1);
+        for (int round = 0; round < 2; round++)
+            for (int rank = 0; rank < RANKS; rank++)
+                OK(sum(rank, 0, sides[rank].stream));
+        all_done();
+        peek(sides[1].arena + layout.reduce_slots[PW_SERIES_EAGER], words, sizeof words);
+        for (size_t k = 0; k < sizeof words / 8; k++)
+            CHECK((uint32_t)(words[k] >> 32) - (uint32_t)first < 2);
+        end(RANKS, RANKS);
     }
 }
 
@@ -587,6 +616,7 @@ static const sides_case cases[] = {
     CASE(all_streams_of_a_rank_are_one_sequence),
     CASE(a_second_stream_waits_for_the_first),
     CASE(epochs_may_start_anywhere_and_wrap),
+    CASE(now_and_then_all_words_are_written),
     CASE(graphs_hold_meetings_and_run_again),
     CASE(what_is_refused_leaves_the_capture_alone),
     CASE(many_ranks_take_several_launches),
