@@ -8,8 +8,9 @@
  *
  *   mpirun -n RANKS peer_nvshmem ROWS [quick]
  *
- * Rank 0 writes the file ROWS, a line for each row as it is done (peer_rows.h), and progress to stderr.
- * PEER_BOOTSTRAP=uid starts NVSHMEM by a unique id instead of the communicator. Exit status 1 if anything fails.
+ * Rank 0 writes the file ROWS, a line for each row as it begins and is done (peer_rows.h).
+ * PEER_WORKS is a mask of plan_work, for those rows only. PEER_BOOTSTRAP=uid starts NVSHMEM by a unique id instead of
+ * the communicator. Exit status 1 if anything fails.
  */
 #define OMPI_SKIP_MPICXX  1
 #define MPICH_SKIP_MPICXX 1
@@ -51,7 +52,8 @@ __device__ static u64 now() {
     return time;
 }
 
-__global__ void put_kernel(char *to, const char *from, size_t bytes, size_t slice, int peer, int iterations) {
+__global__ void __launch_bounds__(1024)
+    put_kernel(char *to, const char *from, size_t bytes, size_t slice, int peer, int iterations) {
     const size_t begin = blockIdx.x * slice;
     if (begin < bytes) {
         const size_t part = bytes - begin < slice ? bytes - begin : slice;
@@ -62,7 +64,8 @@ __global__ void put_kernel(char *to, const char *from, size_t bytes, size_t slic
         nvshmem_quiet();
 }
 
-__global__ void get_kernel(char *to, const char *from, size_t bytes, size_t slice, int peer, int iterations) {
+__global__ void __launch_bounds__(1024)
+    get_kernel(char *to, const char *from, size_t bytes, size_t slice, int peer, int iterations) {
     const size_t begin = blockIdx.x * slice;
     if (begin < bytes) {
         const size_t part = bytes - begin < slice ? bytes - begin : slice;
@@ -167,6 +170,7 @@ struct side {
     uint64_t messages; /* the signal's value so far, the same on both ranks */
     uint64_t added;    /* to the word so far */
     double start_us;
+    const char *reason; /* why this rank could not do a row, NULL = it could */
 };
 
 static size_t room(const side &s) {
@@ -205,24 +209,26 @@ template <class Work> static double timed(const side &s, const Work &work) {
     return between_events(s);
 }
 
-static double run_put(const side &s, const plan_row &row, int iterations) {
+static void launch_transfer(side &s, const plan_row &row, int times) {
     const size_t slice = plan_slice(row.bytes, row.blocks);
+    if (row.work == PLAN_PUT)
+        put_kernel<<<row.blocks, row.lanes, 0, s.stream>>>(s.to + row.to_shift, s.from + row.from_shift, row.bytes,
+                                                           slice, 1, times);
+    else
+        get_kernel<<<row.blocks, row.lanes, 0, s.stream>>>(s.to + row.to_shift, s.from + row.from_shift, row.bytes,
+                                                           slice, 1, times);
+    const cudaError_t code = cudaGetLastError();
+    if (code != cudaSuccess)
+        s.reason = cudaGetErrorString(code);
+}
+
+static double run_put(side &s, const plan_row &row, int iterations) {
     if (s.rank != 0)
         return 0.0;
-    const bool put = row.work == PLAN_PUT;
-    const auto once = [&](int times) {
-        if (put)
-            put_kernel<<<row.blocks, row.lanes, 0, s.stream>>>(s.to + row.to_shift, s.from + row.from_shift, row.bytes,
-                                                               slice, 1, times);
-        else
-            get_kernel<<<row.blocks, row.lanes, 0, s.stream>>>(s.to + row.to_shift, s.from + row.from_shift, row.bytes,
-                                                               slice, 1, times);
-        CHECK(cudaGetLastError());
-    };
-    once(1);
+    launch_transfer(s, row, 1);
     CHECK(cudaStreamSynchronize(s.stream));
     CHECK(cudaEventRecord(s.begin, s.stream));
-    once(iterations);
+    launch_transfer(s, row, iterations);
     CHECK(cudaEventRecord(s.end, s.stream));
     return between_events(s) / iterations;
 }
@@ -308,24 +314,39 @@ static double run_stream_reduce(side &s, const plan_row &row, int iterations) {
     return timed(s, work) / iterations;
 }
 
-static double run_graph_reduce(side &s, const plan_row &row, int iterations) {
-    const int launches = std::max(1, iterations / PLAN_IN_A_GRAPH);
-    cudaGraph_t graph;
-    cudaGraphExec_t ready;
+/* Some operations in a graph; an error that was not there before is a reason not to have the row. */
+static cudaGraphExec_t capture(side &s, const plan_row &row) {
+    cudaGraph_t graph = NULL;
+    cudaGraphExec_t ready = NULL;
     reduce_on_stream(s, row); /* what it loads cannot be loaded in a capture */
     CHECK(cudaStreamSynchronize(s.stream));
     CHECK(cudaStreamBeginCapture(s.stream, cudaStreamCaptureModeThreadLocal));
     for (int i = 0; i < PLAN_IN_A_GRAPH; i++)
         reduce_on_stream(s, row);
-    CHECK(cudaStreamEndCapture(s.stream, &graph));
-    CHECK(cudaGraphInstantiateWithFlags(&ready, graph, 0));
+    cudaError_t code = cudaStreamEndCapture(s.stream, &graph);
+    if (code == cudaSuccess)
+        code = cudaGraphInstantiateWithFlags(&ready, graph, 0);
+    if (graph != NULL)
+        cudaGraphDestroy(graph);
+    if (code != cudaSuccess) {
+        s.reason = cudaGetErrorString(code);
+        cudaGetLastError();
+    }
+    return ready;
+}
+
+static double run_graph_reduce(side &s, const plan_row &row, int iterations) {
+    const int launches = std::max(1, iterations / PLAN_IN_A_GRAPH);
+    const cudaGraphExec_t ready = capture(s, row);
+    int could = ready != NULL;
+    MPI_Allreduce(MPI_IN_PLACE, &could, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
     const auto work = [&](int few) {
-        for (int i = 0; i < (few != 0 ? few : launches); i++)
+        for (int i = 0; could && i < (few != 0 ? few : launches); i++)
             CHECK(cudaGraphLaunch(ready, s.stream));
     };
     const double us = timed(s, work) / (launches * PLAN_IN_A_GRAPH);
-    CHECK(cudaGraphExecDestroy(ready));
-    CHECK(cudaGraphDestroy(graph));
+    if (ready != NULL)
+        CHECK(cudaGraphExecDestroy(ready));
     return us;
 }
 
@@ -446,14 +467,31 @@ static double longest(double us) {
     return most;
 }
 
+/* Whether every rank could do the batch; else rank 0 says why not. */
+static bool all_could(const side &s, const plan_row &row) {
+    int could = s.reason == NULL;
+    MPI_Allreduce(MPI_IN_PLACE, &could, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+    if (!could && s.rank == 0) {
+        fprintf(s.rows, "missing %s %lu: %s\n", row.name, row.bytes,
+                s.reason != NULL ? s.reason : "another rank cannot");
+        fflush(s.rows);
+    }
+    return could;
+}
+
 static void run_row(side &s, const plan_row &row, int seed) {
     double batches[PLAN_BATCHES];
-    if (s.rank == 0)
-        fprintf(stderr, "peer_nvshmem: %s %lu\n", row.name, row.bytes);
+    if (s.rank == 0) {
+        fprintf(s.rows, "at %s %lu\n", row.name, row.bytes);
+        fflush(s.rows);
+    }
     prepare_row(s, row, seed);
+    s.reason = NULL;
     for (int i = 0; i < PLAN_BATCHES; i++) {
         MPI_Barrier(MPI_COMM_WORLD);
         batches[i] = longest(run_batch(s, row, plan_iterations(&row, s.quick)));
+        if (!all_could(s, row))
+            return;
     }
     MPI_Barrier(MPI_COMM_WORLD);
     verify_row(s, row, seed);

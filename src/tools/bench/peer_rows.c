@@ -61,10 +61,15 @@ static bool parse_row(const char *text, const char *prefix, peer_sample *sample)
 bool peer_table_read(peer_table *table, FILE *file, const char *prefix, int ranks, int side, int round) {
     char line[LINE];
     bool done = false;
+    table->at[0] = '\0';
     while (fgets(line, sizeof line, file) != NULL) {
         peer_sample sample = {.ranks = ranks, .side = side, .round = round};
         line[strcspn(line, "\n")] = '\0';
-        if (strncmp(line, "row ", 4) == 0 && parse_row(line + 4, prefix, &sample))
+        if (strncmp(line, "row ", 4) == 0 || strncmp(line, "missing ", 8) == 0)
+            table->at[0] = '\0';
+        if (strncmp(line, "at ", 3) == 0)
+            text_format(table->at, sizeof table->at, "%.*s", (int)strcspn(line + 3, " "), line + 3);
+        else if (strncmp(line, "row ", 4) == 0 && parse_row(line + 4, prefix, &sample))
             add_sample(table, &sample);
         else if (strncmp(line, "missing ", 8) == 0)
             add_missing(table, prefix, line + 8, ranks, side);

@@ -4,9 +4,10 @@
  *
  * What the two sides of --peers have measured, run by run, and put side by side. A side's file has lines
  *
- *   version TEXT | device TEXT | row NAME BYTES UNIT VALUE | missing NAME BYTES REASON | done
+ *   version TEXT | device TEXT | at NAME BYTES | row NAME BYTES UNIT VALUE | missing NAME BYTES: REASON | done
  *
- * with UNIT us or MB/s; "done" comes last, if the side came to its end. Other lines are not looked at.
+ * with UNIT us or MB/s. "at" says what begins, so that it is known what a run ended in; "done" comes last, if the side
+ * came to its end. Other lines are not looked at.
  */
 #ifndef PEERWIN_BENCH_PEER_ROWS_H
 #define PEERWIN_BENCH_PEER_ROWS_H
@@ -41,6 +42,7 @@ typedef struct {
     int count, room;
     char version[PEER_SIDES][PEER_TEXT];
     char device[PEER_TEXT];
+    char at[PEER_NAME]; /* the row in which the run ended that was read last, "" = in none */
     char missing[PEER_SIDES][PEER_MOST_MISSING][PEER_TEXT]; /* "NAME, RANKS ranks: REASON", each once */
     int num_missing[PEER_SIDES];
 } peer_table;

@@ -128,8 +128,10 @@ static int by_size(const void *a, const void *b) {
 
 static void run_row(peer_side *s, const plan_row *row, unsigned seed, FILE *rows) {
     double batches[PLAN_BATCHES] = {0};
-    if (s->b->rank == 0)
-        fprintf(stderr, "peerwin-bench: %s %lu\n", row->name, row->bytes);
+    if (rows != NULL) {
+        fprintf(rows, "at %s %lu\n", row->name, row->bytes);
+        fflush(rows);
+    }
     prepare_row(s, row, seed);
     for (int i = 0; i < PLAN_BATCHES; i++) {
         MPI_Barrier(MPI_COMM_WORLD);

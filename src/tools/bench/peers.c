@@ -3,8 +3,9 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * See peers.h. A round is a job of each side on each number of ranks; which side goes first alternates. A job that
- * fails costs its own figures: those that it had written count, and a second failure ends its turns. One job more looks
- * at the stream barrier without MPS, where ranks take turns on the GPU.
+ * fails costs its own figures: those that it had written count, the rows in which it ended are left out from then on,
+ * and a third failure ends its turns. One job more looks at the stream barrier without MPS, where ranks take turns on
+ * the GPU.
  */
 #define _GNU_SOURCE
 #include "peers.h"
@@ -24,7 +25,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { PATH = 4096, JOB_LIMIT_S = 60, LAST_SECONDS = 15, MAX_JOBS = 2 * OPTIONS_MAX_RANKS + 2, MOST_FAILURES = 2 };
+enum { PATH = 4096, JOB_LIMIT_S = 45, LAST_SECONDS = 15, MAX_JOBS = 2 * OPTIONS_MAX_RANKS + 2, MOST_FAILURES = 3 };
 
 typedef struct {
     int ranks;
@@ -32,6 +33,7 @@ typedef struct {
     bool sliced; /* without MPS, and the stream barrier only */
     int good;    /* runs that came to their end */
     int failures;
+    unsigned skipped; /* works in which runs ended, as options.works */
 } peer_job;
 
 typedef struct {
@@ -77,6 +79,18 @@ static int thread_share(const peers *p, int ranks) {
     return on_a_gpu > 100 ? 1 : 100 / on_a_gpu;
 }
 
+/* The names of the rows whose works are in the mask, with commas. */
+static void list_names(unsigned works, char *names, size_t size) {
+    size_t used = 0;
+    names[0] = '\0';
+    for (int i = 0; i < PLAN_ROWS && used < size; i++) {
+        const bool again = i > 0 && strcmp(plan_rows[i].name, plan_rows[i - 1].name) == 0;
+        if (!again && (works & 1u << plan_rows[i].work) != 0 &&
+            text_format(names + used, size - used, "%s%s", used > 0 ? "," : "", plan_rows[i].name))
+            used += strlen(names + used);
+    }
+}
+
 static void make_command(const peers *p, const peer_job *job, const char *rows, child_command *command) {
     child_words(command, p->opt.mpirun != NULL ? p->opt.mpirun : BENCH_MPIRUN);
     child_word(command, "-n");
@@ -93,9 +107,11 @@ static void make_command(const peers *p, const peer_job *job, const char *rows, 
     child_word(command, "%s", rows);
     if (p->opt.quick)
         child_word(command, "--quick");
-    if (job->sliced || p->opt.only != NULL) {
+    if (job->sliced || p->opt.only != NULL || job->skipped != 0) {
+        char names[1024];
+        list_names(p->opt.works & ~job->skipped, names, sizeof names);
         child_word(command, "--only");
-        child_word(command, "%s", job->sliced ? "stream-barrier" : p->opt.only);
+        child_word(command, "%s", job->sliced ? "stream-barrier" : names);
     }
 }
 
@@ -138,7 +154,7 @@ static bool start_job(peers *p, const peer_job *job, int round) {
     text_format(log, sizeof log, "%s/%s-%d%s.log", p->opt.logs, name_of(job->side), job->ranks, sort);
     text_format(none, sizeof none, "%s/no-mps", p->opt.logs);
     text_format(share, sizeof share, "%d", thread_share(p, job->ranks));
-    text_format(works, sizeof works, "%u", p->opt.works);
+    text_format(works, sizeof works, "%u", p->opt.works & ~job->skipped);
     text_format(libraries, sizeof libraries, "%s%s%s", p->library_dir, old != NULL ? ":" : "", old != NULL ? old : "");
     const char *environment[16] = {"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", share};
     int used = 2;
@@ -176,6 +192,20 @@ static bool start_job(peers *p, const peer_job *job, int round) {
     return false;
 }
 
+/* What a run ended in is left out from then on, so that the rows after it get their figures. */
+static void skip_culprit(peers *p, peer_job *job) {
+    unsigned works = 0;
+    for (int i = 0; i < PLAN_ROWS; i++)
+        if (strcmp(plan_rows[i].name, p->table.at) == 0)
+            works |= 1u << plan_rows[i].work;
+    job->failures++;
+    if (works == 0)
+        return;
+    job->skipped |= works;
+    fprintf(stderr, "peerwin-bench: %s on %d ranks ended in %s, which is left out from now on\n", name_of(job->side),
+            job->ranks, p->table.at);
+}
+
 static void run_job(peers *p, peer_job *job, int round) {
     if (job->failures == MOST_FAILURES)
         return;
@@ -188,7 +218,8 @@ static void run_job(peers *p, peer_job *job, int round) {
         good = start_job(p, job, round);
     }
     job->good += good;
-    job->failures += !good;
+    if (!good)
+        skip_culprit(p, job);
 }
 
 /* ------------------------------------------------------------------------------------------------ the rounds */

@@ -85,6 +85,18 @@ static void ratios_are_taken_within_a_round(void **state) {
     peer_table_free(&table);
 }
 
+static void the_row_in_which_a_run_ended_is_known(void **state) {
+    (void)state;
+    peer_table table = {0};
+    assert_false(feed(&table, "at a 8\nrow a 8 us 1\nat b 8\n", 2, PEER_OURS, 0));
+    assert_string_equal(table.at, "b");
+    assert_false(feed(&table, "at a 8\nrow a 8 us 1\nat b 8\nmissing b 8: not here\n", 2, PEER_OURS, 0));
+    assert_string_equal(table.at, "");
+    assert_false(feed(&table, "", 2, PEER_OURS, 0));
+    assert_string_equal(table.at, "");
+    peer_table_free(&table);
+}
+
 static void reasons_are_named_once(void **state) {
     (void)state;
     peer_table table = {0};
@@ -145,6 +157,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(only_whole_lines_with_positive_figures_count),
         cmocka_unit_test(ratios_are_taken_within_a_round),
+        cmocka_unit_test(the_row_in_which_a_run_ended_is_known),
         cmocka_unit_test(reasons_are_named_once),
         cmocka_unit_test(limits_are_held_against_the_figures),
     };

@@ -30,7 +30,7 @@ END
 make_peer good 'printf "%s\n" "version stand-in 1" "row start 268435456 us 1e9" "row stream-barrier 0 us 1e-3" \
     "row stream-put 8 us 1000" "row only-theirs 8 us 5" done >"$1"'
 # shellcheck disable=SC2016
-make_peer bad 'echo "row stream-put 8 us 1e-3" >"$1"; echo "it broke" >&2; exit 3'
+make_peer bad 'printf "%s\n" "row stream-put 8 us 1e-3" "at stream-put 65536" >"$1"; echo "it broke" >&2; exit 3'
 
 # run STATUS OPTIONS...: with its output in $dir/out and $dir/err.
 run() {
@@ -79,12 +79,15 @@ for log in peerwin-2 nvshmem-2 peerwin-2-sliced; do
 done
 grep -q '^CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=50 NVSHMEM' "$dir/logs/nvshmem-2.log" || fail "thread shares are not halved"
 
-# A side that fails: what it had written counts, its turns end, and the rest goes on.
-run 0 --repeats 3 --only stream-put --nvshmem "$dir/bad" ${png:+"$png"}
+# A side that fails: what it had written counts, what it ended in is left out, its turns end, and the rest goes on.
+run 0 --repeats 4 --only stream-put --nvshmem "$dir/bad" ${png:+"$png"}
+says 'it broke$' # the end of the log is shown
 says 'nvshmem on 2 ranks: exit status .*; see .*/logs/nvshmem-2.log$'
 says '^2  *stream-put  *8 B .* 0\.0010 ('
-[ "$(grep -c 'it broke' "$dir/logs/nvshmem-2.log")" -eq 2 ] || fail "not two attempts: $(cat "$dir/logs/nvshmem-2.log")"
-[ "$(grep -c 'exit status 0$' "$dir/logs/peerwin-2.log")" -eq 5 ] || fail "peerwin's turns ended too"
+[ "$(grep -c 'it broke' "$dir/logs/nvshmem-2.log")" -eq 3 ] || fail "not three attempts: $(cat "$dir/logs/nvshmem-2.log")"
+says 'nvshmem on 2 ranks ended in stream-put, which is left out from now on$'
+grep -q ' PEER_WORKS=0 ' "$dir/logs/nvshmem-2.log" || fail "it is not left out: $(cat "$dir/logs/nvshmem-2.log")"
+[ "$(grep -c 'exit status 0$' "$dir/logs/peerwin-2.log")" -eq 6 ] || fail "peerwin's turns ended too"
 [ -z "$png" ] || [ -s "$dir/it.png" ] || fail "no picture: $(cat "$dir/err")"
 
 # A promise that is not kept, or cannot be told, makes the exit status 1 if that is asked for.
