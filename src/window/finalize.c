@@ -34,6 +34,7 @@ static int on_mpi_end(MPI_Comm comm, int keyval, void *value, void *extra) {
     uint64_t unbroken = 0;
     atomic_compare_exchange_strong(&pw_pad_control(ctx->pad)->broken, &unbroken,
                                    pw_cause_make(PEERWIN_ERR_STATE, ctx->rank));
+    pw_watchdog_mpi_ends(ctx);
     int windows = 0;
     for (const peerwin_win *win = ctx->windows; win; win = win->next)
         windows += !win->of_plan;

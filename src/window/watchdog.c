@@ -6,8 +6,7 @@
  *
  * What streams await is kept per slot: the value that was awaited last. It is released by that value + 2^62, which
  * satisfies every wait for a value within 2^62 of it, so earlier waits and later ones, too; streams compare cyclically.
- * A peer's stream may still store an old value after that, so the words are written again and again for a while. The
- * values stay: a captured wait that is replayed later passes, too.
+ * A peer's stream may still store an old value after that, so the words are written again and again.
  *
  * The table has one writer, the thread inside the context: a slot enters the list of those in use after its value is
  * there (release), the watchdog reads the list's length first (acquire). It calls no MPI, and all driver calls of its
@@ -29,7 +28,8 @@
 #include <sys/eventfd.h>
 
 /* A broken context is noticed within PERIOD_MS; a peer's death wakes at once. */
-enum { PERIOD_MS = 100, RELEASE_MS = 1000, SETTLE_MS = 20, ROUND_NS = 1000000, HASTY_NS = 100000 };
+enum { PERIOD_MS = 100, RELEASE_MS = 1000, SETTLE_MS = 20 };
+enum { HASTY_NS = 100000, ROUND_NS = 1000000, LEISURE_NS = 10000000 };
 
 enum { SLOTS = PW_ARENA_SIGNALS_BYTES / 8, WORDS = 128, DESCRIBED = 3 };
 
@@ -53,6 +53,7 @@ struct pw_watchdog {
     pthread_t thread;        /* if `running` */
     int running;
     _Atomic int stopping;
+    _Atomic int mpi_ended;
     struct pollfd *polls; /* what wakes the thread to stop it, then per rank a pidfd of its own, or -1 */
 };
 
@@ -90,11 +91,6 @@ void pw_watchdog_expect_phases(peerwin_ctx *ctx) {
 void pw_watchdog_expect_kernels(peerwin_ctx *ctx) {
     if (ctx->watchdog)
         atomic_store_explicit(&ctx->watchdog->kernels, 1, memory_order_relaxed);
-}
-
-static int expects_something(const pw_watchdog *dog) {
-    return atomic_load(&dog->lines) || atomic_load(&dog->listed) != 0 || atomic_load(&dog->phases) ||
-           dog->ctx->events.base;
 }
 
 static uint64_t releasing(uint64_t awaited) {
@@ -167,21 +163,27 @@ void pw_watchdog_release(const peerwin_ctx *ctx) {
 }
 
 /*
- * Until the streams must have drained; once, where nothing waits but perhaps kernels, which are told once.
- *
- * Graphs that wait in phases reset the flags themselves, so each replay takes a round of its own. How many are queued
- * only the driver knows: those go on, in haste at first, as long as the context is there.
+ * How long until the next round. The first second is for what streams wait for now. It goes on after that, at leisure:
+ * a peer that lives may still send an old signal, a call that found the context whole may still be on its way to a
+ * stream. Graphs that wait in phases reset the flags themselves, so that each replay takes a round of its own.
  */
-static void release_for_a_while(const pw_watchdog *dog) {
+static long pause_ns(const pw_watchdog *dog, int64_t until) {
+    int phases = atomic_load(&dog->phases);
+    if (pw_now() < until)
+        return phases ? HASTY_NS : ROUND_NS;
+    return phases ? ROUND_NS : LEISURE_NS;
+}
+
+/*
+ * As long as the context is there: when the last stream has drained, only the driver knows. In a program that forgot
+ * the context, and is about to end, the driver is left alone.
+ */
+static void release_to_the_end(const pw_watchdog *dog) {
     int64_t until = pw_now() + RELEASE_MS * PW_MS;
-    int phases;
-    int hurry;
-    do {
+    while (!atomic_load(&dog->stopping) && (pw_now() < until || !atomic_load(&dog->mpi_ended))) {
         pw_watchdog_release(dog->ctx);
-        phases = atomic_load(&dog->phases);
-        hurry = pw_now() < until;
-        (void)nanosleep(&(const struct timespec){.tv_nsec = phases && hurry ? HASTY_NS : ROUND_NS}, NULL);
-    } while (expects_something(dog) && !atomic_load(&dog->stopping) && (hurry || phases));
+        (void)nanosleep(&(const struct timespec){.tv_nsec = pause_ns(dog, until)}, NULL);
+    }
 }
 
 /* That MPI ended breaks the context for calls, and streams may still get what they wait for. */
@@ -367,7 +369,7 @@ static void *run(void *argument) {
     pw_watchdog *dog = argument;
     if (watch(dog)) {
         pw_urgent_adopt_thread(dog->urgent);
-        release_for_a_while(dog);
+        release_to_the_end(dog);
     }
     return NULL;
 }
@@ -451,6 +453,11 @@ peerwin_status pw_watchdog_start(peerwin_ctx *ctx, const pw_site *site) {
 leave:
     pw_gpu_leave(ctx->gpu);
     return status;
+}
+
+void pw_watchdog_mpi_ends(const peerwin_ctx *ctx) {
+    if (ctx->watchdog)
+        atomic_store(&ctx->watchdog->mpi_ended, 1);
 }
 
 static void end_thread(pw_watchdog *dog) {

@@ -6,8 +6,9 @@
  * can a program that sits in a synchronisation of CUDA: so the library notes what its streams await, and when the
  * context breaks it writes those words itself.
  *
- * Contexts in CUDA space have a thread that does so, asleep until a peer of this node dies or the context breaks. With
- * PEERWIN_NO_WATCHDOG only peerwin_stream_sync and the end of the context do it.
+ * Contexts in CUDA space have a thread that does so, asleep until a peer of this node dies or the context breaks, and
+ * from then on until it is finalized: every millisecond for a second, less often later. With PEERWIN_NO_WATCHDOG only
+ * peerwin_stream_sync and the end of the context do it.
  */
 #ifndef PW_WINDOW_WATCHDOG_H
 #define PW_WINDOW_WATCHDOG_H
@@ -22,6 +23,9 @@ PEERWIN_MUST_USE peerwin_status pw_watchdog_start(peerwin_ctx *ctx, const pw_sit
  * released before that. Fine if it was not started.
  */
 void pw_watchdog_stop(peerwin_ctx *ctx);
+
+/* MPI_Finalize has begun, with the context alive. */
+void pw_watchdog_mpi_ends(const peerwin_ctx *ctx);
 
 /*
  * The context is broken and about to give memory up: releases the streams that wait, and waits until the device is

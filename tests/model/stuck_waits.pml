@@ -7,19 +7,20 @@
  * Modelled: one rank and a peer that may die. The peer signals 1, 2, ... in two slots by turns, and the last of its stores
  * may land when it is dead already. The host thread calls wait: it looks whether the context is broken, notes what is
  * awaited, and gives the wait to the stream; at the end, and perhaps before, it sits in a synchronisation that ends only
- * when the stream is idle. The watchdog sees that the peer is dead, breaks the context, and for a while writes the value
- * that is awaited + BIG into every slot that is awaited. Words are cyclic and of 4 bits; BIG is a quarter of their range,
- * as 2^62 is of 64 bits.
+ * when the stream is idle. The watchdog sees that the peer is dead, breaks the context, and from then on writes the value
+ * that is awaited + BIG into every slot that is awaited, again and again. Words are cyclic and of 4 bits; BIG is a quarter
+ * of their range, as 2^62 is of 64 bits.
  * With PHASES the waits are those of graphs that were launched before: for 1, in two flags by turns, each of which the
- * stream itself resets. Then every wait takes a release of its own, so the watchdog goes on until the stream is idle.
- * Assumed: that while lasts until the last store of the dead peer has landed, and until a call that found the context
- * whole has given its wait to the stream.
+ * stream itself resets, so that every wait takes a release of its own.
+ * With SECOND the watchdog ends when the last store of the dead peer has landed and no call is left that found the context
+ * whole and has not given its wait to the stream. A second is long enough for that where nobody is held up, so this is what
+ * ends waits within a second.
  * Left out: how a death is noticed; barrier lines, which are written with the slots.
  *
  * Always: the host thread comes to its end.
- * Guards: NOTE_LATE (after the wait is the stream's); WRITE_ONCE (nothing is repeated); ALL_ONES (are written, which
- * are not larger than anything, since the comparison is cyclic); NO_LOOK (calls do not look whether the context is broken);
- * GIVE_UP (of the watchdog, with PHASES).
+ * Guards: GIVE_UP (the watchdog ends at some time); ALL_ONES (are written, which are not larger than anything, since the
+ * comparison is cyclic). With SECOND: NOTE_LATE (after the wait is the stream's); WRITE_ONCE (nothing is repeated); NO_LOOK
+ * (calls do not look whether the context is broken).
  */
 #ifndef CALLS
 #define CALLS 4
@@ -41,10 +42,12 @@
 #define AWAITED(call) (call)
 #define MAY_SIGNAL(call) true
 #endif
-#if defined(PHASES) && !defined(GIVE_UP)
-#define DONE finished
-#else
+#if defined(SECOND)
 #define DONE (landed && !pending)
+#elif defined(GIVE_UP)
+#define DONE true
+#else
+#define DONE finished
 #endif
 
 byte word[2];
@@ -138,28 +141,40 @@ proctype host() {
     finished = true
 }
 
-inline release() {
-    for (slot : 0 .. 1) {
-        if
-        :: noted[slot] == 0
-        :: else -> word[slot] = RELEASING(noted[slot])
-        fi
-    }
+#define STALE(slot) (noted[slot] != 0 && word[slot] != RELEASING(noted[slot]))
+
+/* What is read from the table takes a while to land. */
+inline release(slot) {
+    value = RELEASING(noted[slot]);
+    word[slot] = value;
+    value = 0
 }
 
+inline release_noted(slot) {
+    if
+    :: noted[slot] == 0
+    :: else -> release(slot)
+    fi
+}
+
+/* A round that changes nothing is left out, so that a wait which none of them would end shows as a deadlock. */
 proctype watchdog() {
-    byte slot;
+    byte value;
     if
     :: finished
     :: dead ->
         broken = true;
 #ifndef WRITE_ONCE
         do
-        :: release()
+        :: STALE(0) -> release(0)
+        :: STALE(1) -> release(1)
         :: DONE -> break
         od;
 #endif
-        release()
+#if defined(SECOND) || defined(WRITE_ONCE)
+        release_noted(0);
+        release_noted(1)
+#endif
     fi
 }
 

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "transfer/box.h"
+#include "transfer/stream.h"
 #include "transfer/stream_door.h"
 
 #include <pthread.h>
@@ -570,6 +571,25 @@ static void an_abort_frees_a_program_inside_the_driver(void) {
     sides_end(sides, 2, 2);
 }
 
+/*
+ * A call that found the context whole, and was held up; and after that a signal of a peer that was. The way into the
+ * call is left out, where it would hear of the abort.
+ */
+static void what_was_held_up_stops_nobody_after_an_abort(void) {
+    const pw_site site = {.call = "test", .rank = 1, .peer = PW_NONE};
+    sides_make(library, sides, 2, 2, 1);
+    OK(peerwin_abort(sides[0].ctx));
+    usleep(1300000);
+    for (int i = 0; i < 2; i++) {
+        int64_t since = pw_now();
+        OK(pw_stream_wait(sides[1].win, 3, 5, sides[1].stream, &site));
+        check_released(sides[1].stream, since);
+        poke_word((CUdeviceptr)(uintptr_t)&sides[1].win->peers[1].slots[3], 4);
+    }
+    CHECK(peerwin_check(sides[1].ctx) == PEERWIN_ERR_ABORTED);
+    sides_end(sides, 2, 2);
+}
+
 static void *abort_soon(void *ctx) {
     usleep(50000);
     OK(peerwin_abort(ctx));
@@ -765,6 +785,7 @@ static const sides_case cases[] = {
     CASE(the_legacy_stream_is_refused_while_another_captures),
     CASE(a_timeout_changes_nothing),
     CASE(an_abort_frees_a_program_inside_the_driver),
+    CASE(what_was_held_up_stops_nobody_after_an_abort),
     CASE(without_watchdog_the_library_frees_its_own_waits),
     CASE(the_end_of_a_broken_context_frees_streams),
     CASE(a_death_frees_a_program_inside_the_driver),
