@@ -118,6 +118,11 @@ PW_DEV uint32_t pw_dev_late(uint32_t index, int constant) {
  */
 PW_DEV void pw_dev_copy_aligned(char *to, const char *from, uint32_t count, uint32_t lane, uint32_t lanes,
                                 int constant) {
+    if (count <= lanes) { /* short ones should not pay for long ones */
+        if (lane < count)
+            pw_dev_store16(to + 16 * (uint64_t)lane, pw_dev_load16(from + 16 * (uint64_t)lane));
+        return;
+    }
     for (uint32_t i = lane; i < count; i += PW_DEV_DEPTH * lanes) {
         uint4 value[PW_DEV_DEPTH];
         PW_DEV_UNROLL for (uint32_t k = 0; k < PW_DEV_DEPTH; k++) {

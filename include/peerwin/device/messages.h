@@ -75,6 +75,9 @@ PW_DEV int pw_dev_send(const peerwin_view *view, int peer, const void *data_, ui
     uint64_t *const counts = pw_dev_counts(view, peer);
     const uint64_t sent = counts[PW_DEV_SENT];
     uint64_t credit = counts[PW_DEV_CREDIT];
+    uint32_t pieces[PW_DEV_MESSAGE_WORDS]; /* all loads are made before anything waits for one of them */
+    PW_DEV_UNROLL for (uint32_t i = 0; i < PW_DEV_MESSAGE_WORDS; i++) pieces[i] =
+        pw_dev_piece(data, bytes, 4 * i, aligned);
     if (!pw_dev_reached(credit, sent + 1 - PW_DEV_MESSAGE_SLOTS)) {
         const int status = pw_dev_await_credit(view, peer, sent, &credit);
         if (status != PW_DEV_OK)
@@ -83,10 +86,8 @@ PW_DEV int pw_dev_send(const peerwin_view *view, int peer, const void *data_, ui
     }
     uint64_t *const slot = pw_dev_slot(view, pw_dev_arena(view, peer), view->rank, sent);
     const uint64_t flag = (sent + 1) << 32;
-    PW_DEV_UNROLL for (uint32_t i = 0; i < PW_DEV_MESSAGE_WORDS; i += 2) {
-        pw_dev_store_pair(slot + i, flag | pw_dev_piece(data, bytes, 4 * i, aligned),
-                          flag | pw_dev_piece(data, bytes, 4 * i + 4, aligned));
-    }
+    PW_DEV_UNROLL for (uint32_t i = 0; i < PW_DEV_MESSAGE_WORDS; i += 2)
+        pw_dev_store_pair(slot + i, flag | pieces[i], flag | pieces[i + 1]);
     counts[PW_DEV_SENT] = sent + 1;
     return PW_DEV_OK;
 }
@@ -116,6 +117,7 @@ PW_DEV int pw_dev_recv(const peerwin_view *view, int peer, void *data_, uint32_t
     pw_dev_watch watch = {0, 0};
     int status = PW_DEV_OK;
     uint32_t pieces[PW_DEV_MESSAGE_WORDS];
+    pw_dev_prefetch(counts); /* an answer to it will want the line, too */
     while (!pw_dev_message_look(slot, (uint32_t)(taken + 1), bytes, pieces)) {
         if (status != PW_DEV_OK)
             return status;

@@ -27,13 +27,17 @@ PW_DEV int pw_dev_round_barrier(const peerwin_view *view, unsigned series) {
     const uint32_t lane = pw_dev_block_lane(), lanes = pw_dev_block_lanes();
     const uint32_t size = (uint32_t)view->size;
     const uint64_t lines = view->barrier_lines[series];
+    const uint64_t mine = lines + (uint64_t)(uint32_t)view->rank * PW_DEV_LINE;
     const pw_dev_bound bound = pw_dev_bound_of(view);
     uint64_t *const done = pw_dev_own_word(view, view->barrier_epochs) + series;
-    const uint64_t epoch = pw_dev_load(done) + 1;
+    const uint64_t before = pw_dev_load(done);
     int status = PW_DEV_OK;
     pw_dev_block_sync();
-    for (uint32_t peer = lane; peer < size; peer += lanes)
-        pw_dev_publish(pw_dev_word(view, (int)peer, lines + (uint64_t)(uint32_t)view->rank * PW_DEV_LINE), epoch);
+    if (lane < size)
+        pw_dev_publish_next(pw_dev_word(view, (int)lane, mine), before);
+    for (uint32_t peer = lane + lanes; peer < size; peer += lanes)
+        pw_dev_publish_next(pw_dev_word(view, (int)peer, mine), before);
+    const uint64_t epoch = before + 1;
     for (uint32_t peer = lane; peer < size && status == PW_DEV_OK; peer += lanes)
         status = pw_dev_await(pw_dev_own_word(view, lines + (uint64_t)peer * PW_DEV_LINE), epoch, &bound);
     status = pw_dev_block_status(status, &bound);
@@ -173,18 +177,31 @@ PW_DEV uint64_t pw_dev_value(const void *values, uint32_t index, int type) {
     return type == PW_DEV_FLOAT ? ((const pw_dev_any32 *)values)[index] : ((const pw_dev_any64 *)values)[index];
 }
 
-/* Writes my values into my slot at every rank: each lane a word, at all of them. */
-PW_DEV void pw_dev_reduce_send(const peerwin_view *view, uint64_t slot, const void *values, uint32_t count, int type,
-                               uint64_t epoch) {
+/* Where the slots of round `epoch` are in every arena, before those of the writers are told apart. */
+PW_DEV uint64_t pw_dev_reduce_place(const peerwin_view *view, unsigned series, uint64_t epoch) {
+    return view->reduce_slots[series] + (epoch & 1) * PW_DEV_REDUCE_SLOT;
+}
+
+/*
+ * Writes my values into my slot at every rank: each lane a word, at all of them. `before`, the number of the last
+ * round, may still be on its way from memory, so the first value is asked for first.
+ */
+PW_DEV void pw_dev_reduce_send(const peerwin_view *view, unsigned series, const void *values, uint32_t count, int type,
+                               uint64_t before) {
     const uint32_t lane = pw_dev_block_lane(), lanes = pw_dev_block_lanes();
     const uint32_t per_value = type == PW_DEV_FLOAT ? 1 : 2;
     const uint32_t used = count * per_value;
+    uint64_t bits = lane < used ? pw_dev_value(values, lane / per_value, type) : 0;
+    const uint64_t epoch = pw_dev_after(before) + 1;
+    const uint64_t mine =
+        pw_dev_reduce_place(view, series, epoch) + (uint64_t)(uint32_t)view->rank * 2 * PW_DEV_REDUCE_SLOT;
     const uint32_t written = (epoch & PW_DEV_SWEEP) < 2 ? (uint32_t)PW_DEV_REDUCE_WORDS : used;
     for (uint32_t i = lane; i < written; i += lanes) {
-        const uint64_t bits = i < used ? pw_dev_value(values, i / per_value, type) : 0;
+        if (i != lane)
+            bits = i < used ? pw_dev_value(values, i / per_value, type) : 0;
         const uint32_t data = (uint32_t)(i % per_value == 0 ? bits : bits >> 32);
         for (int rank = 0; rank < view->size; rank++)
-            pw_dev_store(pw_dev_word(view, rank, slot) + i, epoch << 32 | data);
+            pw_dev_store(pw_dev_word(view, rank, mine) + i, epoch << 32 | data);
     }
 }
 
@@ -196,21 +213,20 @@ PW_DEV int pw_dev_round_reduce(const peerwin_view *view, unsigned series, void *
                                int op) {
     const uint32_t lane = pw_dev_block_lane(), lanes = pw_dev_block_lanes();
     uint64_t *const done = pw_dev_own_word(view, view->reduce_epochs) + series;
-    const uint64_t epoch = pw_dev_load(done) + 1;
-    const uint64_t parity = view->reduce_slots[series] + (epoch & 1) * PW_DEV_REDUCE_SLOT;
-    const uint64_t mine = parity + (uint64_t)(uint32_t)view->rank * 2 * PW_DEV_REDUCE_SLOT;
+    const uint64_t before = pw_dev_load(done);
     pw_dev_reduction r;
     uint64_t result = 0;
     int status = PW_DEV_OK;
-    r.slots = view->own.arena + parity;
+
+    pw_dev_block_sync(); /* the values are there */
+    pw_dev_reduce_send(view, series, values, count, type, before);
+    const uint64_t epoch = before + 1;
+    r.slots = view->own.arena + pw_dev_reduce_place(view, series, epoch);
     r.size = (uint32_t)view->size;
     r.flag = (uint32_t)epoch;
     r.type = type;
     r.op = op;
     r.bound = pw_dev_bound_of(view);
-
-    pw_dev_block_sync(); /* the values are there */
-    pw_dev_reduce_send(view, mine, values, count, type, epoch);
     for (uint32_t i = lane; i < count && status == PW_DEV_OK; i += lanes)
         status = pw_dev_reduce_value(&r, i, &result);
     status = pw_dev_block_status(status, &r.bound); /* and all have been read */

@@ -71,6 +71,20 @@ PW_DEV void pw_dev_store(uint64_t *word, uint64_t value) {
     asm volatile("st.relaxed.sys.u64 [%0], %1;" ::"l"(word), "l"(value) : "memory");
 }
 
+/*
+ * Keeps what is made of a value that is still being loaded behind what was written before this, a fence for example, so
+ * that the load and the fence take their time together.
+ */
+PW_DEV uint64_t pw_dev_after(uint64_t value) {
+    asm volatile("" : "+l"(value)::"memory");
+    return value;
+}
+
+/* To have memory near that is asked for soon. */
+PW_DEV void pw_dev_prefetch(const void *at) {
+    asm volatile("prefetch.L1 [%0];" ::"l"(at));
+}
+
 /* Two neighbouring words at once, 16-byte aligned; each is whole, both together need not be. */
 PW_DEV void pw_dev_load_pair(const uint64_t *words, uint64_t *first, uint64_t *second) {
     asm volatile("ld.relaxed.sys.v2.u64 {%0, %1}, [%2];" : "=l"(*first), "=l"(*second) : "l"(words) : "memory");
@@ -92,6 +106,18 @@ PW_DEV void pw_dev_fence_seq_cst(void) {
 PW_DEV void pw_dev_publish(uint64_t *word, uint64_t value) {
     pw_dev_fence_acq_rel();
     pw_dev_store(word, value);
+}
+
+/*
+ * Publishes `before` + 1, where `before` may still be on its way from memory: the fence need not wait for it.
+ * Assemblers move the addition before the fence, and with it the wait, unless it depends on something that is not known
+ * earlier; the sign of the clock is 0 for the next centuries.
+ */
+PW_DEV void pw_dev_publish_next(uint64_t *word, uint64_t before) {
+    uint64_t clock;
+    pw_dev_fence_acq_rel();
+    asm volatile("mov.u64 %0, %%clock64;" : "=l"(clock)::"memory");
+    pw_dev_store(word, before + 1 + (clock >> 63));
 }
 
 PW_DEV void pw_dev_publish_add(uint64_t *word, uint64_t value) {
@@ -155,6 +181,14 @@ PW_DEV void pw_dev_store(uint64_t *word, uint64_t value) {
     __atomic_store_n(word, value, __ATOMIC_RELAXED);
 }
 
+PW_DEV uint64_t pw_dev_after(uint64_t value) {
+    return value;
+}
+
+PW_DEV void pw_dev_prefetch(const void *at) {
+    __builtin_prefetch(at);
+}
+
 PW_DEV void pw_dev_load_pair(const uint64_t *words, uint64_t *first, uint64_t *second) {
     PW_DEV_ALIGNED(words, 16);
     *first = pw_dev_load(words);
@@ -182,6 +216,10 @@ PW_DEV void pw_dev_fence_acq_rel(void) {
 
 PW_DEV void pw_dev_publish(uint64_t *word, uint64_t value) {
     __atomic_store_n(word, value, __ATOMIC_RELEASE);
+}
+
+PW_DEV void pw_dev_publish_next(uint64_t *word, uint64_t before) {
+    pw_dev_publish(word, before + 1);
 }
 
 PW_DEV void pw_dev_publish_add(uint64_t *word, uint64_t value) {
