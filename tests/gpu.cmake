@@ -49,7 +49,7 @@ set_tests_properties(gpu.any.attach.n2 gpu.any.attach.n3 gpu.any.attach.n4 gpu.a
 set_tests_properties(gpu.any.device.n2 gpu.any.device.n3 gpu.any.device.n4 gpu.host.device.n2 PROPERTIES RUN_SERIAL ON)
 
 # Litmus tests and soaks (label gpu-sync, one after the other: launch/gpu-check --only sync,mps-sync). With equal shares
-# of the device, as library kernels that wait ask for under MPS.
+# of the device, as library kernels that wait ask for under MPS. PWTEST_SECONDS shortens what has no number of rounds.
 #   peerwin_gpu_sync(<name> <program> RANKS <n>... [ENV <VAR=value>...] [ARGS <arg>...])
 function(peerwin_gpu_sync name program)
   cmake_parse_arguments(PARSE_ARGV 2 arg "" "" "RANKS;ENV;ARGS")
@@ -62,18 +62,38 @@ function(peerwin_gpu_sync name program)
 endfunction()
 
 # Kernels that wait for other ranks belong where ranks run side by side; forced elsewhere they take milliseconds each.
-set(barriers barriers_keep_the_ranks_together barriers_on_two_streams_are_one_sequence barriers_alone_take_turns)
+# Where ranks take turns on a device a round of eight ranks takes milliseconds, too.
+set(one barriers_keep_the_ranks_together)
+set(two ${one} barriers_on_two_streams_are_one_sequence)
 set(graphs graphs_of_add_and_consume_keep_neighbours_together graphs_of_barriers_keep_the_ranks_together
   graphs_of_allreduces_sum_in_rank_order)
-peerwin_gpu_sync(soak.memop soak RANKS 2 3 4 8 ENV PEERWIN_BARRIER=memop ARGS --seconds 6 ${barriers} ${graphs}
+foreach(kind memop kernel)
+  set(kind_env ENV PEERWIN_BARRIER=${kind})
+  peerwin_gpu_sync(soak.${kind} soak RANKS 2 4 ${kind_env} ARGS ${two} barriers_alone_take_turns ${graphs})
+  peerwin_gpu_sync(soak.${kind} soak RANKS 3 ${kind_env} ARGS ${two})
+  peerwin_gpu_sync(soak.${kind} soak RANKS 8 ${kind_env} ARGS ${one} graphs_of_barriers_keep_the_ranks_together
+    graphs_of_allreduces_sum_in_rank_order)
+endforeach()
+peerwin_gpu_sync(soak.event soak RANKS 2 4 ENV PEERWIN_BARRIER=event ARGS ${two} barriers_alone_take_turns)
+peerwin_gpu_sync(soak.event soak RANKS 3 8 ENV PEERWIN_BARRIER=event ARGS ${one})
+peerwin_gpu_sync(soak.forced soak RANKS 2 4 ENV PEERWIN_BARRIER=kernel ARGS --rounds 200 ${two})
+peerwin_gpu_sync(rounds rounds RANKS 2 3 4 8 ARGS --seconds 3)
+peerwin_gpu_sync(late sync RANKS 2 4 ARGS a_stream_that_waits_too_long_may_be_waited_for_again
+  a_late_rank_is_named_and_the_barrier_can_be_repeated)
+peerwin_gpu_sync(soak.other soak RANKS 2 ARGS c5_a_put_waits_for_the_kernel_that_makes_its_data
   without_barriers_the_ranks_are_seen_apart)
-peerwin_gpu_sync(soak.event soak RANKS 2 3 4 8 ENV PEERWIN_BARRIER=event ARGS --seconds 6 ${barriers})
-peerwin_gpu_sync(soak.kernel soak RANKS 2 3 4 8 ENV PEERWIN_BARRIER=kernel ARGS --seconds 6 ${barriers} ${graphs})
-peerwin_gpu_sync(soak.forced soak RANKS 2 4 ENV PEERWIN_BARRIER=kernel ARGS --seconds 6 --rounds 200 ${barriers})
-peerwin_gpu_sync(rounds rounds RANKS 2 3 4 8 ARGS --seconds 4)
+peerwin_gpu_sync(litmus.kernels litmus RANKS 2 ARGS --seconds 3 --blocks 32 message_passing_from_kernel_to_kernel
+  message_passing_by_calls_in_kernels messages_arrive_whole_and_in_order store_buffering_between_kernels
+  without_fences_the_tests_fail)
+peerwin_gpu_sync(litmus.kernels litmus RANKS 4 ARGS --seconds 3 --blocks 32 --bytes 64
+  message_passing_by_calls_in_kernels messages_arrive_whole_and_in_order store_buffering_between_kernels
+  without_fences_the_tests_fail)
+peerwin_gpu_sync(litmus.streams litmus RANKS 2 ARGS --seconds 1 message_passing_from_kernel_to_stream
+  message_passing_from_calls_to_stream message_passing_from_copies_to_stream message_passing_from_copies_to_kernel
+  store_buffering_between_streams without_the_streams_order_the_tests_fail)
 # Epochs that start just below where they wrap.
 foreach(kind memop event kernel)
-  set(aged ${barriers})
+  set(aged ${two})
   if(NOT kind STREQUAL event)
     list(APPEND aged ${graphs})
   endif()
@@ -81,16 +101,6 @@ foreach(kind memop event kernel)
 endforeach()
 peerwin_gpu_sync(rounds.aged rounds_aged RANKS 2 ARGS --rounds 300)
 peerwin_gpu_sync(messages.aged litmus_aged RANKS 2 ARGS --rounds 3000 messages_arrive_whole_and_in_order)
-peerwin_gpu_sync(late sync RANKS 2 4 ARGS a_stream_that_waits_too_long_may_be_waited_for_again
-  a_late_rank_is_named_and_the_barrier_can_be_repeated)
-peerwin_gpu_sync(litmus.kernels litmus RANKS 2 4 ARGS --seconds 3 message_passing_from_kernel_to_kernel
-  message_passing_by_calls_in_kernels messages_arrive_whole_and_in_order store_buffering_between_kernels
-  without_fences_the_tests_fail)
-peerwin_gpu_sync(litmus.streams litmus RANKS 2 ARGS --seconds 1 message_passing_from_kernel_to_stream
-  message_passing_from_calls_to_stream message_passing_from_copies_to_stream message_passing_from_copies_to_kernel
-  store_buffering_between_streams without_the_streams_order_the_tests_fail)
-peerwin_gpu_sync(c5 soak RANKS 2 ARGS c5_a_put_waits_for_the_kernel_that_makes_its_data)
-
 # A program as users build it: CUDA code of nvcc and the CUDA runtime.
 set(on_gpus OFF)
 if(TARGET stencil1d)
