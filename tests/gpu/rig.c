@@ -109,7 +109,7 @@ void rig_say(const char *format, ...) {
     va_start(args, format);
     vprintf(format, args);
     va_end(args);
-    putchar('\n');
+    puts(rig_age != NULL ? ", with epochs about to wrap" : "");
 }
 
 /* ----------------------------------------------------------------------------------------------------- graphs */
@@ -208,7 +208,9 @@ int rig_main(int argc, char **argv, const test_case *cases, int count) {
         run(names > 0 ? find(argv[i + 1], cases, count) : &cases[i]);
     }
     unload();
-    rig_say("all passed");
+    if (job.rank == 0) {
+        puts("all passed");
+    }
     device_end();
     MPI_Finalize();
     return 0;
