@@ -90,6 +90,7 @@ typedef struct {
     uint64_t *broken;
     uint64_t *report; /* host memory */
     uint64_t patience;
+    uint32_t one_device; /* all ranks are on it: fences need not reach further */
 } pw_meeting;
 
 /* Ranks written to by one launch, and lanes of its block; a meeting of more ranks takes several launches. */

@@ -272,7 +272,8 @@ static pw_meeting meeting_of(const pw_gpu *gpu, const pw_launch_meeting *m) {
                         .known = m->known != 0,
                         .broken = m->broken,
                         .report = gpu->report,
-                        .patience = m->patience};
+                        .patience = m->patience,
+                        .one_device = m->one_device != 0};
 }
 
 /* The next peers from *done on, those to the right of this rank first; how many they are. */

@@ -33,6 +33,7 @@ typedef struct {
     int known;         /* if it is known: not in graphs */
     uint64_t patience; /* ns, UINT64_MAX = without end */
     int rank, size;
+    int one_device;
 } pw_launch_meeting;
 
 /*

@@ -269,7 +269,7 @@ PW_KERNEL void __launch_bounds__(PW_MEETING_LANES) pw_kernel_barrier(pw_barrier_
     const uint64_t epoch = a.size > 0 ? epoch_of(&a.meeting) : 0;
     SIMK_EACH_LANE {
         for (uint32_t i = threadIdx.x; i < a.num_peers; i += blockDim.x)
-            pw_dev_publish((uint64_t *)(void *)a.peers[i], epoch);
+            pw_dev_publish((uint64_t *)(void *)a.peers[i], epoch, a.meeting.one_device);
     }
     if (a.waits) {
         const pw_dev_bound bound = bound_of(&a.meeting);
@@ -312,11 +312,12 @@ static __device__ __forceinline__ void publish(const pw_reduce_args *a, uint64_t
     const uint32_t used = words_of(a);
     SIMK_EACH_LANE {
         const uint32_t words = words_to_write(a, epoch);
-        pw_dev_fence_acq_rel();
         for (uint32_t i = threadIdx.x; i < a->num_peers * words; i += blockDim.x) {
             const uint32_t word = i % words;
             const uint64_t data = word < used ? ((const pw_dev_any32 *)a->values)[word] : 0;
-            pw_dev_store(word_in(a->peers[i / words], epoch, word), epoch << 32 | data);
+            if (i == threadIdx.x)
+                pw_dev_fence_release(a->meeting.one_device);
+            pw_dev_store_released(word_in(a->peers[i / words], epoch, word), epoch << 32 | data);
         }
     }
 }

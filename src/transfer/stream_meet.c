@@ -13,6 +13,7 @@
  */
 #include "transfer/stream_meet.h"
 
+#include "window/sharing.h"
 #include "window/watchdog.h"
 
 /* ---- batches ---- */
@@ -163,7 +164,8 @@ pw_launch_meeting pw_meeting_of(const pw_step *step, uint64_t *epochs, uint64_t 
                                .broken = &pw_my_control(ctx)->broken,
                                .patience = patience_of(ctx),
                                .rank = ctx->rank,
-                               .size = ctx->size};
+                               .size = ctx->size,
+                               .one_device = pw_on_one_device(ctx)};
 }
 
 /* ---- the sequence ---- */

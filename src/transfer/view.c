@@ -10,6 +10,7 @@
 #include "peerwin/device.cuh"
 
 #include "transfer/door.h"
+#include "window/sharing.h"
 #include "window/space.h"
 
 #include <errno.h>
@@ -91,6 +92,16 @@ static void fill_ends(peerwin_ctx *ctx, peerwin_view *view) {
     view->context = ctx;
 }
 
+/* Whether what kernels of this window do is seen by nobody beyond this device. Host memory is. */
+static int on_one_device(const peerwin_win *win) {
+    if (!pw_on_one_device(win->ctx))
+        return 0;
+    for (int rank = 0; rank < win->ctx->size; rank++)
+        if (win->peers[rank].kind == PEERWIN_HANDLE_HOST)
+            return 0;
+    return 1;
+}
+
 static void fill_view(peerwin_win *win, const peerwin_view_peer *entries, peerwin_view *view) {
     peerwin_ctx *ctx = win->ctx;
     *view = (peerwin_view){.version = PEERWIN_VIEW_VERSION,
@@ -98,6 +109,7 @@ static void fill_view(peerwin_win *win, const peerwin_view_peer *entries, peerwi
                            .size = ctx->size,
                            .num_signals = win->num_signals,
                            .all_reachable = 1,
+                           .one_device = (uint32_t)on_one_device(win),
                            .own = entries[ctx->rank],
                            .peers = win->view_table};
     for (int rank = 0; rank < ctx->size; rank++) {

@@ -19,6 +19,11 @@ void pw_sharing_fill_card(const pw_device *about, pw_card *card);
  */
 PEERWIN_MUST_USE peerwin_status pw_sharing_settle(peerwin_ctx *ctx, peerwin_barrier_kind asked, const pw_site *site);
 
+/* Whether all ranks, and the arenas, are on one device: what kernels do there nobody beyond it has to see. */
+static inline int pw_on_one_device(const peerwin_ctx *ctx) {
+    return ctx->gpu && ctx->most_on_device == ctx->size && ctx->memory_of_arenas->kind != PEERWIN_HANDLE_HOST;
+}
+
 /* Says once what was settled; paths are known. */
 void pw_sharing_say(const peerwin_ctx *ctx);
 

@@ -18,34 +18,43 @@
 /*
  * Everyone's earlier work before anyone's later work.
  *
- * Release: the block barrier orders the work of all lanes before the lanes that publish; each of those publishes
- * (fence, then a relaxed store) into a line of its peer that no other rank writes. Acquire: the lane that has seen the
- * peer's epoch; the block barrier after it passes that on to all lanes. Only own memory is polled. A peer may be one
- * round ahead, so the comparison is "has reached"; two ahead it cannot be, for that needs my next epoch.
+ * Release: the block barrier orders the work of all lanes before the lanes that publish; each of those fences, then
+ * stores relaxed into a line of its peer that no other rank writes. Acquire: the lane that has seen the peer's epoch;
+ * the block barrier after it passes that on to all lanes. Only own memory is polled. A peer may be one round ahead, so
+ * the comparison is "has reached"; two ahead it cannot be, for that needs my next epoch.
+ *
+ * A fence waits for the loads before it. So the epoch is loaded by a lane of another warp than those that fence, if
+ * there is one, and handed over in the block's own memory while they do.
  */
 PW_DEV int pw_dev_round_barrier(const peerwin_view *view, unsigned series) {
     const uint32_t lane = pw_dev_block_lane(), lanes = pw_dev_block_lanes();
     const uint32_t size = (uint32_t)view->size;
     const uint64_t lines = view->barrier_lines[series];
-    const uint64_t mine = lines + (uint64_t)(uint32_t)view->rank * PW_DEV_LINE;
+    const uint32_t loader = lanes > PW_DEV_WARP ? lanes - 1 : 0;
     const pw_dev_bound bound = pw_dev_bound_of(view);
     uint64_t *const done = pw_dev_own_word(view, view->barrier_epochs) + series;
-    const uint64_t before = pw_dev_load(done);
+    PW_DEV_BLOCK_SHARED uint64_t next; /* the epoch of this round */
     int status = PW_DEV_OK;
+    uint64_t loaded = 0;
+    if (lane == loader)
+        loaded = pw_dev_load(done) + 1;
     pw_dev_block_sync();
     if (lane < size)
-        pw_dev_publish_next(pw_dev_word(view, (int)lane, mine), before);
-    for (uint32_t peer = lane + lanes; peer < size; peer += lanes)
-        pw_dev_publish_next(pw_dev_word(view, (int)peer, mine), before);
-    const uint64_t epoch = before + 1;
+        pw_dev_fence_release(view->one_device);
+    if (lane == loader)
+        next = loaded;
+    pw_dev_block_sync();
+    const uint64_t epoch = next;
+    for (uint32_t peer = lane; peer < size; peer += lanes)
+        if (peer != (uint32_t)view->rank)
+            pw_dev_store_released(pw_dev_word(view, (int)peer, lines + (uint64_t)(uint32_t)view->rank * PW_DEV_LINE),
+                                  epoch);
     for (uint32_t peer = lane; peer < size && status == PW_DEV_OK; peer += lanes)
-        status = pw_dev_await(pw_dev_own_word(view, lines + (uint64_t)peer * PW_DEV_LINE), epoch, &bound);
+        if (peer != (uint32_t)view->rank)
+            status = pw_dev_await(pw_dev_own_word(view, lines + (uint64_t)peer * PW_DEV_LINE), epoch, &bound);
     status = pw_dev_block_status(status, &bound);
-    if (status == PW_DEV_OK) {
-        if (lane == 0)
-            pw_dev_store(done, epoch);
-        pw_dev_block_sync(); /* the next round reads it on every lane */
-    }
+    if (lane == loader && status == PW_DEV_OK)
+        pw_dev_store(done, epoch); /* the same lane loads it in the next round of this block */
     return status;
 }
 

@@ -103,25 +103,29 @@ PW_DEV void pw_dev_fence_seq_cst(void) {
     asm volatile("fence.sc.sys;" ::: "memory");
 }
 
-PW_DEV void pw_dev_publish(uint64_t *word, uint64_t value) {
-    pw_dev_fence_acq_rel();
+/*
+ * The fence of a release. Among the kernels of one device it need not reach further than that device, which takes a
+ * quarter of the time (H200: 142 against 585 ns).
+ */
+PW_DEV void pw_dev_fence_release(uint32_t one_device) {
+    if (one_device)
+        asm volatile("fence.acq_rel.gpu;" ::: "memory");
+    else
+        pw_dev_fence_acq_rel();
+}
+
+/* The store that makes it a release; several may follow one fence. */
+PW_DEV void pw_dev_store_released(uint64_t *word, uint64_t value) {
     pw_dev_store(word, value);
 }
 
-/*
- * Publishes `before` + 1, where `before` may still be on its way from memory: the fence need not wait for it.
- * Assemblers move the addition before the fence, and with it the wait, unless it depends on something that is not known
- * earlier; the sign of the clock is 0 for the next centuries.
- */
-PW_DEV void pw_dev_publish_next(uint64_t *word, uint64_t before) {
-    uint64_t clock;
-    pw_dev_fence_acq_rel();
-    asm volatile("mov.u64 %0, %%clock64;" : "=l"(clock)::"memory");
-    pw_dev_store(word, before + 1 + (clock >> 63));
+PW_DEV void pw_dev_publish(uint64_t *word, uint64_t value, uint32_t one_device) {
+    pw_dev_fence_release(one_device);
+    pw_dev_store_released(word, value);
 }
 
-PW_DEV void pw_dev_publish_add(uint64_t *word, uint64_t value) {
-    pw_dev_fence_acq_rel();
+PW_DEV void pw_dev_publish_add(uint64_t *word, uint64_t value, uint32_t one_device) {
+    pw_dev_fence_release(one_device);
     asm volatile("red.relaxed.sys.add.u64 [%0], %1;" ::"l"(word), "l"(value) : "memory");
 }
 
@@ -214,15 +218,22 @@ PW_DEV void pw_dev_fence_acq_rel(void) {
     pw_dev_fence_seq_cst();
 }
 
-PW_DEV void pw_dev_publish(uint64_t *word, uint64_t value) {
+/* Here the store is the release. */
+PW_DEV void pw_dev_fence_release(uint32_t one_device) {
+    (void)one_device;
+}
+
+PW_DEV void pw_dev_store_released(uint64_t *word, uint64_t value) {
     __atomic_store_n(word, value, __ATOMIC_RELEASE);
 }
 
-PW_DEV void pw_dev_publish_next(uint64_t *word, uint64_t before) {
-    pw_dev_publish(word, before + 1);
+PW_DEV void pw_dev_publish(uint64_t *word, uint64_t value, uint32_t one_device) {
+    pw_dev_fence_release(one_device);
+    pw_dev_store_released(word, value);
 }
 
-PW_DEV void pw_dev_publish_add(uint64_t *word, uint64_t value) {
+PW_DEV void pw_dev_publish_add(uint64_t *word, uint64_t value, uint32_t one_device) {
+    (void)one_device;
     (void)__atomic_fetch_add(word, value, __ATOMIC_RELEASE);
 }
 
@@ -261,6 +272,9 @@ PW_DEV uint32_t pw_dev_cas32(uint32_t *word, uint32_t expected, uint32_t value) 
  */
 #if defined(__CUDACC__)
 
+enum { PW_DEV_WARP = 32 };
+#define PW_DEV_BLOCK_SHARED __shared__
+
 PW_DEV uint32_t pw_dev_block_lanes(void) {
     return blockDim.x * blockDim.y * blockDim.z;
 }
@@ -291,6 +305,9 @@ PW_DEV void pw_dev_warp_sync(void) {
 }
 
 #else
+
+enum { PW_DEV_WARP = 1 };
+#define PW_DEV_BLOCK_SHARED
 
 PW_DEV uint32_t pw_dev_block_lanes(void) {
     return 1;
