@@ -38,8 +38,8 @@ peerwin_status pw_signal_send(peerwin_win *win, const char *call, int rank, unsi
     else
         atomic_fetch_add_explicit(word, value, memory_order_release);
     if (rank == win->ctx->rank)
-        return PEERWIN_OK;                     /* I am not asleep */
-    pw_full_fence(); /* the doorbell's rule, see pad.c */
+        return PEERWIN_OK; /* I am not asleep */
+    pw_full_fence();       /* the doorbell's rule, see pad.c */
     pw_pad_wake_sleeper(win->ctx->peers[rank].pad);
     return PEERWIN_OK;
 }

@@ -80,19 +80,26 @@ static peerwin_status check_known(peerwin_ctx *ctx, peerwin_stream stream, const
     return status;
 }
 
-static peerwin_status step_in(peerwin_ctx *ctx, peerwin_stream stream, const pw_site *site, uint64_t *number_out) {
+/* To ask a capturing stream for its number ends the capture. Its handle tells it apart as long as that lasts. */
+static peerwin_status step_in(peerwin_ctx *ctx, peerwin_stream stream, const pw_site *site, uint64_t *number_out,
+                              int *capturing_out) {
     peerwin_status status = tell_loss(ctx, pw_gpu_step_in(ctx->gpu, site));
     if (status != PEERWIN_OK)
         return status;
-    status = is_default(stream) ? check_default(ctx, stream, site) : PEERWIN_OK;
-    if (status == PEERWIN_OK)
+    status = pw_stream_is_capturing(ctx, stream, site, capturing_out);
+    if (status == PEERWIN_OK && *capturing_out) {
+        *number_out = (uint64_t)(uintptr_t)stream;
+        status = check_own(ctx, stream, site);
+    } else if (status == PEERWIN_OK) {
         status = check_known(ctx, stream, site, number_out);
+    }
     return status == PEERWIN_OK ? status : pw_stream_step_out(ctx, status);
 }
 
 peerwin_status pw_stream_step_in(peerwin_ctx *ctx, peerwin_stream stream, const pw_site *site) {
     uint64_t number = 0;
-    return step_in(ctx, stream, site, &number);
+    int capturing = 0;
+    return step_in(ctx, stream, site, &number, &capturing);
 }
 
 peerwin_status pw_stream_step_out(peerwin_ctx *ctx, peerwin_status status) {
@@ -104,12 +111,8 @@ static peerwin_status find_capture(pw_step *step) {
     const peerwin_ctx *ctx = step->ctx;
     CUstreamCaptureStatus state = CU_STREAM_CAPTURE_STATUS_NONE;
     cuuint64_t number = 0;
-    int capturing = 0;
-    peerwin_status status = pw_stream_is_capturing(ctx, step->stream, step->site, &capturing);
-    if (status != PEERWIN_OK || !capturing)
-        return status;
     CUresult code = ctx->gpu->driver->cuStreamGetCaptureInfo(pw_cu_stream(step->stream), &state, &number);
-    status = pw_stream_result(ctx, code, "cuStreamGetCaptureInfo", step->site);
+    peerwin_status status = pw_stream_result(ctx, code, "cuStreamGetCaptureInfo", step->site);
     if (status == PEERWIN_OK && state != CU_STREAM_CAPTURE_STATUS_ACTIVE)
         status = pw_fail(PEERWIN_ERR_STATE, step->site, "the capture of this stream is invalid: end it");
     step->capture = number;
@@ -118,8 +121,9 @@ static peerwin_status find_capture(pw_step *step) {
 
 peerwin_status pw_step_in(pw_step *step, peerwin_ctx *ctx, peerwin_stream stream, const pw_site *site) {
     *step = (pw_step){.ctx = ctx, .stream = stream, .site = site};
-    peerwin_status status = step_in(ctx, stream, site, &step->number);
-    if (status != PEERWIN_OK)
+    int capturing = 0;
+    peerwin_status status = step_in(ctx, stream, site, &step->number, &capturing);
+    if (status != PEERWIN_OK || !capturing)
         return status;
     status = find_capture(step);
     return status == PEERWIN_OK ? status : pw_step_out(step, status);
@@ -143,6 +147,8 @@ peerwin_status pw_stream_is_capturing(const peerwin_ctx *ctx, peerwin_stream str
     CUstreamCaptureStatus state = CU_STREAM_CAPTURE_STATUS_NONE;
     CUresult code = ctx->gpu->driver->cuStreamIsCapturing(pw_cu_stream(stream), &state);
     *capturing_out = state != CU_STREAM_CAPTURE_STATUS_NONE;
+    if (code == CUDA_ERROR_INVALID_HANDLE || code == CUDA_ERROR_INVALID_VALUE)
+        return pw_fail(PEERWIN_ERR_ARG, site, "this is not a stream, or it was destroyed");
     return pw_stream_result(ctx, code, "cuStreamIsCapturing", site);
 }
 

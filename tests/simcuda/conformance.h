@@ -109,6 +109,7 @@
     X(StreamCreateWithPriority, 5050)                                                                                  \
     X(StreamGetPriority, 5050)                                                                                         \
     X(StreamGetCtx, 9020)                                                                                              \
+    X(StreamGetId, 12000)                                                                                              \
     X(StreamDestroy, 4000)                                                                                             \
     X(StreamQuery, 2000)                                                                                               \
     X(StreamSynchronize, 2000)                                                                                         \

@@ -53,14 +53,16 @@ enum unsafe {
     EVENT_SYNC,
     GET_INFO,
     MEMSET_SYNC,
+    SELF_ID,
+    SELF_CONTEXT,
     NUM_UNSAFE
 };
 static const char *const unsafe_names[NUM_UNSAFE] = {
-    "alloc",         "free",          "alloc_async",    "create",     "map",        "event_create",
-    "event_query",   "stream_create", "sync",           "self_query", "self_sync",  "ctx_sync",
-    "legacy_memset", "sync_copy",     "register",       "pointer",    "ipc_get",    "module",
-    "record",        "memop",         "wait_outside",   "free_async", "pool_alloc", "unmap",
-    "set_access",    "event_destroy", "stream_destroy", "event_sync", "get_info",   "memset_sync"};
+    "alloc",         "free",        "alloc_async", "create",      "map",           "event_create",   "event_query",
+    "stream_create", "sync",        "self_query",  "self_sync",   "ctx_sync",      "legacy_memset",  "sync_copy",
+    "register",      "pointer",     "ipc_get",     "module",      "record",        "memop",          "wait_outside",
+    "free_async",    "pool_alloc",  "unmap",       "set_access",  "event_destroy", "stream_destroy", "event_sync",
+    "get_info",      "memset_sync", "self_id",     "self_context"};
 
 struct capture_world {
     CUstream stream, other;
@@ -74,6 +76,8 @@ struct capture_world {
 static CUresult call_more_unsafe(enum unsafe which, struct capture_world *w) {
     CUmemAccessDesc access;
     CUdeviceptr ptr = 0;
+    CUcontext context = NULL;
+    unsigned long long number = 0;
     size_t a, b;
     memset(&access, 0, sizeof access);
     access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
@@ -97,6 +101,10 @@ static CUresult call_more_unsafe(enum unsafe which, struct capture_world *w) {
         return cu.MemGetInfo(&a, &b);
     case MEMSET_SYNC:
         return cu.MemsetD8(w->dev, 0, 16);
+    case SELF_ID:
+        return cu.StreamGetId(w->stream, &number);
+    case SELF_CONTEXT:
+        return cu.StreamGetCtx(w->stream, &context);
     default:
         return CUDA_ERROR_UNKNOWN;
     }

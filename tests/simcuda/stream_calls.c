@@ -75,6 +75,10 @@ SIM_ENTRY cuStreamGetCtx(CUstream hStream, CUcontext *pctx) {
 static CUresult get_id(CUstream handle, unsigned long long *id_out) {
     CUresult rc;
     const struct sim_stream *stream = sim_stream_find(handle, &rc);
+    if (stream != NULL && stream->capture != NULL) {
+        sim_capture_invalidate(stream->capture);
+        return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    }
     if (stream != NULL && id_out != NULL) {
         *id_out = stream->object.handle != 0 ? stream->object.handle : stream->ctx->object.handle;
     }
