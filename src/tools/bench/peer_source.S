@@ -2,24 +2,23 @@
  * Copyright (c) 2026, the peerwin contributors.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The source of the NVSHMEM program within peerwin-bench, which builds it where it is to run.
+ * The source of the NVSHMEM program within peerwin-bench, which builds it where it is to run. Files are found by -I.
  */
         .section .rodata
 
-        .globl  bench_peer_program
-        .hidden bench_peer_program
-        .type   bench_peer_program, %object
-bench_peer_program:
-        .incbin BENCH_PEER_PROGRAM
+        .macro  text name, file
+        .globl  \name
+        .hidden \name
+        .type   \name, %object
+\name:
+        .incbin "\file"
         .byte   0
-        .size   bench_peer_program, . - bench_peer_program
+        .size   \name, . - \name
+        .endm
 
-        .globl  bench_peer_plan
-        .hidden bench_peer_plan
-        .type   bench_peer_plan, %object
-bench_peer_plan:
-        .incbin BENCH_PEER_PLAN
-        .byte   0
-        .size   bench_peer_plan, . - bench_peer_plan
+        text    bench_peer_program, peer_nvshmem.cu
+        text    bench_peer_rows, peer_nvshmem_rows.cuh
+        text    bench_peer_kernels, peer_nvshmem_kernels.cuh
+        text    bench_peer_plan, peer_plan.h
 
         .section .note.GNU-stack, "", %progbits

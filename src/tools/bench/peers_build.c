@@ -21,7 +21,17 @@
 enum { PATH = 4096, BUILD_LIMIT_S = 180, ASK_LIMIT_S = 20 };
 
 /* peer_source.S */
-extern const char bench_peer_program[], bench_peer_plan[];
+extern const char bench_peer_program[], bench_peer_rows[], bench_peer_kernels[], bench_peer_plan[];
+
+static const struct {
+    const char *name;
+    const char *text;
+} sources[] = {
+    {"peer_nvshmem.cu", bench_peer_program},
+    {"peer_nvshmem_rows.cuh", bench_peer_rows},
+    {"peer_nvshmem_kernels.cuh", bench_peer_kernels},
+    {"peer_plan.h", bench_peer_plan},
+};
 
 typedef struct {
     char include[PATH], lib[PATH];
@@ -177,18 +187,21 @@ static void make_command(const options *opt, const char *nvcc, const installatio
     add_list(command, "", BENCH_MPI_LIBRARIES);
 }
 
-/* Writes a text to a file, unless it is there already; *same_out tells. False if that failed. */
-static bool write_text(const char *dir, const char *name, const char *text, size_t bytes, bool *same_out) {
+/* Writes a text to a file, unless it is there already: then *same stays what it was. False if that failed. */
+static bool write_text(const char *dir, const char *name, const char *text, bool *same) {
+    const size_t bytes = strlen(text);
     char path[PATH + 64];
     text_format(path, sizeof path, "%s/%s", dir, name);
     char *old = malloc(bytes + 1);
     FILE *file = fopen(path, "re");
-    *same_out = old != NULL && file != NULL && fread(old, 1, bytes + 1, file) == bytes && memcmp(old, text, bytes) == 0;
+    const bool found =
+        old != NULL && file != NULL && fread(old, 1, bytes + 1, file) == bytes && memcmp(old, text, bytes) == 0;
     free(old);
     if (file != NULL)
         fclose(file);
-    if (*same_out)
+    if (found)
         return true;
+    *same = false;
     file = fopen(path, "we");
     if (file == NULL)
         return false;
@@ -206,16 +219,17 @@ static void join(const child_command *command, char *text, size_t size) {
 
 static bool build(const options *opt, const char *nvcc, const installation *at, const char *program) {
     char log[PATH], text[CHILD_TEXT];
-    bool same[3];
+    bool same = true;
     child_command command = {.count = 0};
     text_format(log, sizeof log, "%s/build.log", opt->logs);
     make_command(opt, nvcc, at, program, &command);
     join(&command, text, sizeof text);
-    if (!write_text(opt->logs, "peer_nvshmem.cu", bench_peer_program, strlen(bench_peer_program), &same[0]) ||
-        !write_text(opt->logs, "peer_plan.h", bench_peer_plan, strlen(bench_peer_plan), &same[1]) ||
-        !write_text(opt->logs, "build-command.txt", text, strlen(text), &same[2]))
+    for (size_t i = 0; i < sizeof sources / sizeof *sources; i++)
+        if (!write_text(opt->logs, sources[i].name, sources[i].text, &same))
+            return false;
+    if (!write_text(opt->logs, "build-command.txt", text, &same))
         return false;
-    if (same[0] && same[1] && same[2] && access(program, X_OK) == 0)
+    if (same && access(program, X_OK) == 0)
         return true;
     unlink(program);
     fprintf(stderr, "peerwin-bench: building the NVSHMEM program, half a minute or less\n");
