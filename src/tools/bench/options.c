@@ -6,18 +6,15 @@
  */
 #include "bench.h"
 
-#include "peer_plan.h"
+#include "options_values.h"
 #include "plot.h"
 
-#include <errno.h>
 #include <getopt.h>
-#include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { MIN_REPEATS = 9, MAX_REPEATS = 999, DEFAULT_REPEATS = 11, MAX_LARGEST = 4096, DEFAULT_LARGEST = 256 };
-enum { MAX_ROUNDS = 99, DEFAULT_ROUNDS = 5, DEFAULT_SECONDS = 200, MAX_SECONDS = 86400, MAX_RANKS = 1024 };
+enum { MAX_ROUNDS = 99, DEFAULT_ROUNDS = 5, DEFAULT_SECONDS = 200, MAX_SECONDS = 86400 };
 
 static const char help_text[] =
     "Usage: mpirun -n RANKS peerwin-bench [options]\n"
@@ -55,159 +52,11 @@ static const char help_text[] =
     "with (min..max); the ratio is the median of peerwin / MPI within each repetition. In CUDA space MPI's place is\n"
     "taken by the driver's own copy, cuMemcpyAsync into the mapped memory.\n";
 
-/* Says what is wrong with the command line. */
-static options bad(const char *format, ...) __attribute__((format(printf, 1, 2)));
-static options bad(const char *format, ...) {
-    va_list args;
-    va_start(args, format);
-    fputs("peerwin-bench: ", stderr);
-    vfprintf(stderr, format, args);
-    fputs(" (see peerwin-bench --help)\n", stderr);
-    va_end(args);
-    return (options){.action = OPTIONS_BAD};
-}
-
-static options done(void) {
-    return (options){.action = OPTIONS_DONE};
-}
-
-static options list_cases(bool cuda) {
-    const bench_case_list cases = bench_cases(cuda);
-    for (int i = 0; i < cases.count; i++)
-        printf("%-10s %s\n", cases.list[i].name, cases.list[i].summary);
-    return done();
-}
-
-static options list_rows(void) {
-    for (int i = 0; i < PLAN_ROWS; i++)
-        if (i == 0 || strcmp(plan_rows[i].name, plan_rows[i - 1].name) != 0)
-            printf("%s\n", plan_rows[i].name);
-    return done();
-}
-
-/* The index of the case with this name, -1 if there is none. */
-static int find_case(bench_case_list cases, const char *name, size_t length) {
-    for (int i = 0; i < cases.count; i++)
-        if (strlen(cases.list[i].name) == length && strncmp(cases.list[i].name, name, length) == 0)
-            return i;
-    return -1;
-}
-
-static bool parse_cases(const char *text, int ranks, options *opt) {
-    const bench_case_list cases = bench_cases(opt->cuda);
-    opt->cases = 0;
-    for (const char *name = text;;) {
-        const size_t length = strcspn(name, ",");
-        const int i = find_case(cases, name, length);
-        if (i < 0) {
-            *opt = bad("there is no case '%.*s'; peerwin-bench --list names them", (int)length, name);
-            return false;
-        }
-        if (ranks < cases.list[i].min_ranks) {
-            *opt =
-                bad("%s needs at least %d ranks, this run has %d", cases.list[i].name, cases.list[i].min_ranks, ranks);
-            return false;
-        }
-        opt->cases |= 1u << i;
-        if (name[length] == '\0')
-            return true;
-        name += length + 1;
-    }
-}
-
-/* A whole number from `least` to `most`, or a message about `option`. */
-static bool parse_number(const char *option, const char *text, long least, long most, long *number_out, options *opt) {
-    char *end = NULL;
-    errno = 0;
-    const long number = strtol(text, &end, 10);
-    if (errno != 0 || end == text || *end != '\0' || number < least || number > most) {
-        *opt = bad("%s takes a number from %ld to %ld, not '%s'", option, least, most, text);
-        return false;
-    }
-    *number_out = number;
-    return true;
-}
-
-/* With --peers, what is selected is what a row does: put-1 brings put-16. */
-static bool parse_works(const char *text, options *opt) {
-    opt->works = 0;
-    for (const char *name = text;; name++) {
-        const size_t length = strcspn(name, ",");
-        unsigned works = 0;
-        for (int i = 0; i < PLAN_ROWS; i++)
-            if (strlen(plan_rows[i].name) == length && strncmp(plan_rows[i].name, name, length) == 0)
-                works |= 1u << plan_rows[i].work;
-        if (works == 0) {
-            *opt = bad("there is no row '%.*s' beside NVSHMEM; peerwin-bench --peers --list names them", (int)length,
-                       name);
-            return false;
-        }
-        opt->works |= works;
-        name += length;
-        if (*name == '\0')
-            return true;
-    }
-}
-
-static bool parse_ranks(const char *text, options *opt) {
-    int count = 0;
-    for (const char *at = text;; at++) {
-        char *end = NULL;
-        const long ranks = strtol(at, &end, 10);
-        if (end == at || (*end != '\0' && *end != ',') || ranks < 2 || ranks > MAX_RANKS ||
-            count == OPTIONS_MAX_RANKS - 1) {
-            *opt = bad("--ranks takes up to %d numbers from 2 to %d, with commas, not '%s'", OPTIONS_MAX_RANKS - 1,
-                       MAX_RANKS, text);
-            return false;
-        }
-        opt->ranks[count++] = (int)ranks;
-        opt->ranks[count] = 0;
-        at = end;
-        if (*at == '\0')
-            return true;
-    }
-}
-
-static bool parse_kinds(const char *text, options *opt) {
-    static const struct {
-        const char *name;
-        unsigned bit;
-    } kinds[] = {{"legacy", PEERWIN_HANDLE_LEGACY},
-                 {"fd", PEERWIN_HANDLE_FD},
-                 {"fabric", PEERWIN_HANDLE_FABRIC},
-                 {"pool", PEERWIN_HANDLE_POOL},
-                 {"host", PEERWIN_HANDLE_HOST}};
-    for (const char *name = text;;) {
-        const size_t length = strcspn(name, ",");
-        size_t i = 0;
-        while (i < sizeof kinds / sizeof *kinds &&
-               (strlen(kinds[i].name) != length || strncmp(kinds[i].name, name, length) != 0))
-            i++;
-        if (i == sizeof kinds / sizeof *kinds) {
-            *opt = bad("there is no kind '%.*s': legacy, fd, fabric, pool, host", (int)length, name);
-            return false;
-        }
-        opt->kinds |= kinds[i].bit;
-        if (name[length] == '\0')
-            return true;
-        name += length + 1;
-    }
-}
-
-static bool parse_space(const char *text, options *opt) {
-    opt->cuda = strcmp(text, "cuda") == 0;
-    if (!opt->cuda && strcmp(text, "host") != 0)
-        *opt = bad("--space takes host or cuda, not '%s'", text);
-    else if (opt->cuda && bench_cases(true).count == 0)
-        *opt = bad("--space cuda: this build is without CUDA");
-    return opt->action == OPTIONS_RUN;
-}
-
 /* The cases of a run that is a job of MPI. */
 static bool choose_cases(options *opt, int ranks) {
     const bench_case_list cases = bench_cases(opt->cuda);
     if (opt->only != NULL)
-        return parse_cases(opt->only, ranks, opt);
+        return options_parse_cases(opt->only, ranks, opt);
     for (int i = 0; i < cases.count; i++)
         if (ranks >= cases.list[i].min_ranks)
             opt->cases |= 1u << i;
@@ -217,17 +66,17 @@ static bool choose_cases(options *opt, int ranks) {
 /* What --peers and the jobs that it starts have in common. */
 static options complete_peers(options opt, int ranks) {
     if (opt.peers && ranks > 0)
-        return bad("--peers starts jobs of its own: give it in full, and without mpirun");
+        return options_bad("--peers starts jobs of its own: give it in full, and without mpirun");
     if (bench_cases(true).count == 0)
-        return bad("--peers: this build is without CUDA");
+        return options_bad("--peers: this build is without CUDA");
     if (opt.kinds != 0 || opt.largest != 0 || opt.peers == (opt.peer_run != NULL))
-        return bad("--kinds, --largest and --one-side do not go with --peers");
-    if (opt.only != NULL && !parse_works(opt.only, &opt))
+        return options_bad("--kinds, --largest and --one-side do not go with --peers");
+    if (opt.only != NULL && !options_parse_works(opt.only, &opt))
         return opt;
     if (opt.only == NULL)
         opt.works = ~0u;
     if (opt.repeats > MAX_ROUNDS)
-        return bad("--repeats is at most %d with --peers", MAX_ROUNDS);
+        return options_bad("--repeats is at most %d with --peers", MAX_ROUNDS);
     if (opt.repeats == 0)
         opt.repeats = DEFAULT_ROUNDS;
     if (opt.seconds == 0)
@@ -243,22 +92,22 @@ static options complete_peers(options opt, int ranks) {
 /* Fills in what depends on several options, and refuses what does not fit together. */
 static options complete(options opt, int ranks) {
     if (opt.csv != NULL && opt.json != NULL && strcmp(opt.csv, "-") == 0 && strcmp(opt.json, "-") == 0)
-        return bad("only one of --csv and --json can have stdout");
+        return options_bad("only one of --csv and --json can have stdout");
     if (opt.plot != NULL && !plot_name_is_good(opt.plot))
-        return bad("--plot takes a file that ends in .svg or .png, not '%s'", opt.plot);
+        return options_bad("--plot takes a file that ends in .svg or .png, not '%s'", opt.plot);
     if (opt.peers || opt.peer_run != NULL)
         return complete_peers(opt, ranks);
     if (opt.limits || opt.seconds != 0 || opt.logs != NULL || opt.mpirun != NULL || opt.program != NULL ||
         opt.ranks[0] != 0)
-        return bad("--limits, --seconds, --logs, --mpirun, --nvshmem and --ranks go with --peers");
+        return options_bad("--limits, --seconds, --logs, --mpirun, --nvshmem and --ranks go with --peers");
     if (!opt.cuda && (opt.kinds != 0 || opt.largest != 0))
-        return bad("--kinds and --largest go with --space cuda");
+        return options_bad("--kinds and --largest go with --space cuda");
     if (!choose_cases(&opt, ranks))
         return opt;
     if (opt.repeats == 0)
         opt.repeats = opt.quick ? MIN_REPEATS : DEFAULT_REPEATS;
     if (opt.repeats < MIN_REPEATS)
-        return bad("--repeats takes a number from %d to %d, not '%d'", MIN_REPEATS, MAX_REPEATS, opt.repeats);
+        return options_bad("--repeats takes a number from %d to %d, not '%d'", MIN_REPEATS, MAX_REPEATS, opt.repeats);
     if (opt.kinds == 0)
         opt.kinds = ~0u;
     if (opt.largest == 0)
@@ -324,17 +173,17 @@ static bool take_number(int option, const char *text, options *opt) {
     long number = 0;
     switch (option) {
     case OPT_REPEATS:
-        if (!parse_number("--repeats", text, 1, MAX_REPEATS, &number, opt))
+        if (!options_parse_number("--repeats", text, 1, MAX_REPEATS, &number, opt))
             return false;
         opt->repeats = (int)number;
         return true;
     case OPT_SECONDS:
-        if (!parse_number("--seconds", text, 1, MAX_SECONDS, &number, opt))
+        if (!options_parse_number("--seconds", text, 1, MAX_SECONDS, &number, opt))
             return false;
         opt->seconds = (int)number;
         return true;
     default:
-        if (!parse_number("--largest", text, 1, MAX_LARGEST, &number, opt))
+        if (!options_parse_number("--largest", text, 1, MAX_LARGEST, &number, opt))
             return false;
         opt->largest = (size_t)number << 20;
         return true;
@@ -382,14 +231,14 @@ static bool take(int option, const char *value, options *opt) {
         opt->limits = true;
         return true;
     case OPT_SPACE:
-        return parse_space(value, opt);
+        return options_parse_space(value, opt);
     case OPT_KINDS:
-        return parse_kinds(value, opt);
+        return options_parse_kinds(value, opt);
     case OPT_RANKS:
-        return parse_ranks(value, opt);
+        return options_parse_ranks(value, opt);
     case OPT_HELP:
         fputs(help_text, stdout);
-        *opt = done();
+        *opt = options_done();
         return false;
     default:
         return take_number(option, value, opt);
@@ -408,14 +257,14 @@ options options_parse(int argc, char **argv, int ranks) {
             list = true;
             break;
         case ':':
-            return bad("%s needs a value", argv[at]);
+            return options_bad("%s needs a value", argv[at]);
         case '?':
-            return bad("unknown option '%s'", argv[at]);
+            return options_bad("unknown option '%s'", argv[at]);
         case -1:
             if (optind < argc)
-                return bad("unexpected argument '%s'", argv[optind]);
+                return options_bad("unexpected argument '%s'", argv[optind]);
             if (list)
-                return opt.peers ? list_rows() : list_cases(opt.cuda);
+                return opt.peers ? options_list_rows() : options_list_cases(opt.cuda);
             return complete(opt, ranks);
         default:
             if (!take(option, optarg, &opt))
