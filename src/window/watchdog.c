@@ -310,8 +310,8 @@ static void describe_kernels(const pw_watchdog *dog, char *text, size_t bytes, c
             describe_meeting(dog, layout->kernel_lines[series], PW_LINE, control.barrier_epoch[series], 0, text, bytes,
                              site);
         if (text[0] == '\0')
-            describe_meeting(dog, layout->reduce_slots[series] + slot, 2 * PW_ARENA_REDUCE_SLOT, over, 1, text, bytes,
-                             site);
+            describe_meeting(dog, layout->reduce_slots[series] + slot, 2 * (size_t)PW_ARENA_REDUCE_SLOT, over, 1, text,
+                             bytes, site);
     }
 }
 

@@ -2,19 +2,20 @@
  * Copyright (c) 2026, the peerwin contributors.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The slots of the small all-reduce: src/transfer/reduce.c on the host, include/peerwin/device/rounds.h on devices.
+ * The slots of the small all-reduce: src/transfer/reduce.c on the host; on devices
+ * src/transfer/kernels.cu and include/peerwin/device/rounds.h.
  *
  * Modelled: N ranks that reduce EPOCHS times without anything else between. A rank has two slots at every rank, used
- * alternately. On devices a slot is words of a value and an epoch, stored as one and in any order; a reader takes a word
- * when its epoch is the one that it waits for. With HOST_SLOT the words have no epochs, and the slot has one, stored last
- * and read first. A rank that has all words of an epoch begins the next.
+ * alternately. On devices a slot is words of a value and an epoch, stored as one and in any order; a reader takes a
+ * word when its epoch is the one that it waits for. With HOST_SLOT the words have no epochs, and the slot has one,
+ * stored last and read first. A rank that has all words of an epoch begins the next.
  * With WRAP the epochs in words have 3 bits instead of 32, so that an old word looks new soon, and only the first epoch
  * and its double use all words of a slot: for that, all are written in the first two of every SWEEP epochs.
  * Left out: the arithmetic; deadlines.
  *
  * Always: what is taken is what its writer gave in this epoch; all get through.
- * Guards: ONE_SLOT, NO_EPOCH (whatever is there is taken), EPOCH_FIRST (of a HOST_SLOT, before the words), ONE_EPOCH (the
- * epoch of one word stands for all of them), NO_SWEEP.
+ * Guards: ONE_SLOT, NO_EPOCH (whatever is there is taken), EPOCH_FIRST (of a HOST_SLOT, before the words), ONE_EPOCH
+ * (the epoch of one word stands for all of them), NO_SWEEP.
  */
 #ifndef N
 #define N 2

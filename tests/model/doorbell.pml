@@ -4,10 +4,10 @@
  *
  * The doorbell of host waits: sleep_on_doorbell in src/transfer/wait.c, src/window/pad.c.
  *
- * Modelled: SIGNALLERS processes, each of which stores 1, 2, ... in its word and wakes the waiter if that sleeps; a waiter
- * that awaits these values of all words. Every process has a store buffer: its own stores reach memory later, in order.
- * A fence, an atomic addition and a system call first empty it. FUTEX_WAIT compares and falls asleep in one step; its
- * time limit is left out, so that a wake-up that is lost shows as a deadlock.
+ * Modelled: SIGNALLERS processes, each of which stores 1, 2, ... in its word and wakes the waiter if that sleeps; a
+ * waiter that awaits these values of all words. Every process has a store buffer: its own stores reach memory later, in
+ * order. A fence, an atomic addition and a system call first empty it. FUTEX_WAIT compares and falls asleep in one
+ * step; its time limit is left out, so that a wake-up that is lost shows as a deadlock.
  * Left out: processors that reorder more than stores with later loads; polling before the sleep; the cause word of a
  * broken context, which is looked at together with the word that is awaited.
  *

@@ -4,14 +4,15 @@
  *
  * The barrier by interprocess events: src/transfer/stream_event.c.
  *
- * Modelled: N ranks, each a host thread and STREAMS streams that run later. In epoch e the host records its event[e & 1] on
- * a stream, publishes e, waits until every peer has published e, and has the stream wait for every peer's event[e & 1].
- * A wait captures the record that was made last when it is enqueued; there may have been none, and then it waits for
- * nothing. On another stream than that of e - 1, the stream first waits for everyone's event[(e - 1) & 1], the own one, too.
+ * Modelled: N ranks, each a host thread and STREAMS streams that run later. In epoch e the host records its event[e&1]
+ * on a stream, publishes e, waits until every peer has published e, and has the stream wait for every peer's
+ * event[e&1]. A wait captures the record that was made last when it is enqueued; there may have been none, and then it
+ * waits for nothing. On another stream than that of e - 1, the stream first waits for everyone's event[(e-1)&1], the
+ * own one, too.
  * Left out: deadlines; the wrap of epochs.
  *
- * Always: a wait captures exactly the record that is meant; a stream that leaves e finds that all ranks have arrived in e
- * and in all barriers before.
+ * Always: a wait captures exactly the record that is meant; a stream that leaves e finds that all ranks have arrived in
+ * e and in all barriers before.
  * Guards: NO_HANDSHAKE, NO_ALTERNATION (one event per rank), PUBLISH_FIRST (before the record), NO_JOIN (of streams).
  */
 #ifndef N

@@ -4,8 +4,8 @@
  *
  * The handshake of halo plans: peerwin_halo_start, _finish and _release.
  *
- * Modelled: N ranks, each with all others as neighbours, and two plans over two buffers. For every plan and pair there is
- * a word of grants at the sender and a word of arrivals at the receiver, and a ghost cell that holds which exchange
+ * Modelled: N ranks, each with all others as neighbours, and two plans over two buffers. For every plan and pair there
+ * is a word of grants at the sender and a word of arrivals at the receiver, and a ghost cell that holds which exchange
  * filled it. All calls of a rank are on one stream. start releases the ghosts (raises the grants at the senders) unless
  * they are, then for every face waits for the receiver's grant, writes and raises the arrivals there; finish waits for
  * the arrivals; then the ghosts are read. A rank may release as soon as it has read, or leave it to the next start, and

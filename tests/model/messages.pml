@@ -4,15 +4,15 @@
  *
  * Small messages between kernels: peerwin_dev_send and _recv, include/peerwin/device/messages.h.
  *
- * Modelled: a sender, a receiver, and SLOTS slots in the receiver's memory, used in turn. A message is WORDS words of data
- * and its number, all of which are stored every time; they land later, in any order except that of one word. The
+ * Modelled: a sender, a receiver, and SLOTS slots in the receiver's memory, used in turn. A message is WORDS words of
+ * data and its number, all of which are stored every time; they land later, in any order except that of one word. The
  * receiver waits for as many words as it asks for, takes them, and writes to the sender how many messages it has taken;
  * the sender waits while all slots are taken up.
  * Left out: deadlines; the wrap of numbers, which takes more than a slot's worth of messages.
  *
  * Always: each message arrives once, in order and whole; all get through.
- * Guards: NO_CREDIT (the sender does not wait), CREDIT_EARLY (written before the words are there), ONE_FLAG (the number of
- * the first word stands for all), SHORT (only the words that carry something are stored).
+ * Guards: NO_CREDIT (the sender does not wait), CREDIT_EARLY (written before the words are there), ONE_FLAG (the number
+ * of the first word stands for all), SHORT (only the words that carry something are stored).
  */
 #ifndef MESSAGES
 #define MESSAGES 5

@@ -4,23 +4,23 @@
  *
  * How waits of streams end when a peer is lost: src/window/watchdog.c, and await in src/transfer/stream_signal.c.
  *
- * Modelled: one rank and a peer that may die. The peer signals 1, 2, ... in two slots by turns, and the last of its stores
- * may land when it is dead already. The host thread calls wait: it looks whether the context is broken, notes what is
- * awaited, and gives the wait to the stream; at the end, and perhaps before, it sits in a synchronisation that ends only
- * when the stream is idle. The watchdog sees that the peer is dead, breaks the context, and from then on writes the value
- * that is awaited + BIG into every slot that is awaited, again and again. Words are cyclic and of 4 bits; BIG is a quarter
- * of their range, as 2^62 is of 64 bits.
+ * Modelled: one rank and a peer that may die. The peer signals 1, 2, ... in two slots by turns, and the last of its
+ * stores may land when it is dead already. The host thread calls wait: it looks whether the context is broken, notes
+ * what is awaited, and gives the wait to the stream; at the end, and perhaps before, it sits in a synchronisation that
+ * ends only when the stream is idle. The watchdog sees that the peer is dead, breaks the context, and from then on
+ * writes the value that is awaited + BIG into every slot that is awaited, again and again. Words are cyclic and of 4
+ * bits; BIG is a quarter of their range, as 2^62 is of 64 bits.
  * With PHASES the waits are those of graphs that were launched before: for 1, in two flags by turns, each of which the
  * stream itself resets, so that every wait takes a release of its own.
- * With SECOND the watchdog ends when the last store of the dead peer has landed and no call is left that found the context
- * whole and has not given its wait to the stream. A second is long enough for that where nobody is held up, so this is what
- * ends waits within a second.
+ * With SECOND the watchdog ends when the last store of the dead peer has landed and no call is left that found the
+ * context whole and has not given its wait to the stream. A second is long enough for that where nobody is held up, so
+ * this is what ends waits within a second.
  * Left out: how a death is noticed; barrier lines, which are written with the slots.
  *
  * Always: the host thread comes to its end.
- * Guards: GIVE_UP (the watchdog ends at some time); ALL_ONES (are written, which are not larger than anything, since the
- * comparison is cyclic). With SECOND: NOTE_LATE (after the wait is the stream's); WRITE_ONCE (nothing is repeated); NO_LOOK
- * (calls do not look whether the context is broken).
+ * Guards: GIVE_UP (the watchdog ends at some time); ALL_ONES (are written, which are not larger than anything, since
+ * the comparison is cyclic). With SECOND: NOTE_LATE (after the wait is the stream's); WRITE_ONCE (nothing is repeated);
+ * NO_LOOK (calls do not look whether the context is broken).
  */
 #ifndef CALLS
 #define CALLS 4

@@ -2,16 +2,16 @@
  * Copyright (c) 2026, the peerwin contributors.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The barrier of constants, for graphs on devices that ranks share: peerwin_barrier while a stream captures.
+ * The barrier of constants, for graphs on devices that ranks share: meet_in_phases in src/transfer/stream_meet.c.
  *
  * Modelled: N ranks, each a stream that replays a graph of barriers ROUNDS times in all. A barrier is twice {write 1 to
- * my flag at each peer; wait until all flags at mine are 1; write 0 to them}, on two sets of flags. The values are part of
- * the graph, so they cannot depend on how often it has run.
+ * my flag at each peer; wait until all flags at mine are 1; write 0 to them}, on two sets of flags. The values are part
+ * of the graph, so they cannot depend on how often it has run.
  * Left out: what else is in the graph; the batches in which a driver takes the operations.
  *
  * Always: whoever leaves a barrier finds all arrived in it, and all of them get through.
- * Guards: ONE_PHASE; PARITY_SETS (one phase, the two sets by turns within a graph of three barriers); PARITY_VALUES (one
- * phase, 1 and 0 by turns instead of the reset); NO_RESET.
+ * Guards: ONE_PHASE; PARITY_SETS (one phase, the two sets by turns within a graph of three barriers); PARITY_VALUES
+ * (one phase, 1 and 0 by turns instead of the reset); NO_RESET.
  */
 #ifndef N
 #define N 2

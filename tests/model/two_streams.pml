@@ -4,16 +4,17 @@
  *
  * Barriers of a context on different streams form one sequence: src/transfer/stream_meet.c.
  *
- * Modelled: N ranks, each with two streams that know nothing of each other. Every rank puts each of EPOCHS barriers on a
- * stream of its choice. In barrier e a stream writes e to its rank's line at every peer, one after the other, and waits
- * until the peers' lines at its own rank have reached e. On another stream than that of the barrier before, it first waits
- * until that one has ended: until its line at the peer that is written to last, and the peers' lines here, have reached
- * e - 1.
- * Left out: the host, which waits for nothing here: all is enqueued at the beginning, and a stream begins when it likes.
+ * Modelled: N ranks, each with two streams that know nothing of each other. Every rank puts each of EPOCHS barriers on
+ * a stream of its choice. In barrier e a stream writes e to its rank's line at every peer, one after the other, and
+ * waits until the peers' lines at its own rank have reached e. On another stream than that of the barrier before, it
+ * first waits until that one has ended: until its line at the peer that is written to last, and the peers' lines here,
+ * have reached e - 1.
+ * Left out: the host, which waits for nothing here: all is enqueued at the beginning, and a stream begins when it
+ * likes.
  *
  * Always: a stream that leaves e finds that every rank has arrived in e; no line goes back; all get through.
- * Guards: NO_JOIN (nothing is awaited on a new stream), JOIN_PEERS_ONLY (not the own line), JOIN_FIRST (the own line where
- * it is written first).
+ * Guards: NO_JOIN (nothing is awaited on a new stream), JOIN_PEERS_ONLY (not the own line), JOIN_FIRST (the own line
+ * where it is written first).
  */
 #ifndef N
 #define N 2

@@ -5,13 +5,13 @@
  * How a window is closed: peerwin_win_free, close_together in src/window/window.c.
  *
  * Modelled: N ranks, each with a stream, that make, use and free WINDOWS windows one after the other; all of them have
- * the same signal slot in an arena that stays. A rank's stream puts into some peers' segments, and signals them. To free:
- * wait for the own stream; meet, and agree whether everyone is ready; unmap the peers' segments; meet again; release the
- * own segment. A rank may refuse once (its stream captures, a plan lives): then all go on using the window.
+ * the same signal slot in an arena that stays. A rank's stream puts into some peers' segments, and signals them. To
+ * free: wait for the own stream; meet, and agree whether everyone is ready; unmap the peers' segments; meet again;
+ * release the own segment. A rank may refuse once (its stream captures, a plan lives): then all go on using the window.
  * Left out: how handles travel; mappings shared by several windows; failures of the driver; deadlines.
  *
- * Always: nothing is put through a mapping that is gone; a segment that is released is mapped nowhere, as legacy handles
- * demand; a signal of an old window never lands in the slot of a new one.
+ * Always: nothing is put through a mapping that is gone; a segment that is released is mapped nowhere, as legacy
+ * handles demand; a signal of an old window never lands in the slot of a new one.
  * Guards: NO_SYNC; NO_AGREEMENT (they meet, and each acts on its own answer); NO_SECOND_BARRIER.
  */
 #ifndef N
