@@ -12,12 +12,24 @@
 
 #include "holdings.h"
 #include "inject.h"
+#include "peerwin/device.cuh"
 #include "support/memory.h"
 #include "team.h"
 
 enum { TIMEOUT_MS = 20000, SHORT_MS = 1000 };
 
-typedef enum { IN_INIT, IN_ALLOC, IN_FREE, IN_FINALIZE, IN_BARRIER, IN_ALLREDUCE, IN_WAIT, NOWHERE } place;
+typedef enum {
+    IN_INIT,
+    IN_ALLOC,
+    IN_FREE,
+    IN_FINALIZE,
+    IN_BARRIER,
+    IN_ALLREDUCE,
+    IN_WAIT,
+    IN_DEVICE_WAIT,
+    IN_DEVICE_BARRIER,
+    NOWHERE
+} place;
 
 /** One death: with how many ranks in all, which of them the victim is, where. */
 typedef struct {
@@ -50,6 +62,8 @@ static const death deaths[] = {
     {"allreduce", 8, 3, IN_ALLREDUCE, 0, 0},
     {"what is awaited", 2, 1, IN_WAIT, 0, 0},
     {"what is awaited", 4, 0, IN_WAIT, 0, 0},
+    {"what code in a kernel's place awaits", 3, 1, IN_DEVICE_WAIT, 0, 0},
+    {"barrier of code in a kernel's place", 4, 2, IN_DEVICE_BARRIER, 0, 0},
     {"free, before it comes", 2, 1, IN_FREE, 0, 0},
     {"free, unmapping", 4, 0, IN_FREE, AT(MUNMAP), 1},
     {"finalize, before it comes", 3, 0, IN_FINALIZE, 0, 0},
@@ -89,6 +103,16 @@ static peerwin_status do_init(MPI_Comm comm, int timeout_ms, peerwin_ctx **ctx_o
     return peerwin_init(comm, &config, ctx_out);
 }
 
+/* These calls make no text: that is the next call's. */
+static peerwin_status do_as_kernel(const death *d, const pair *p) {
+    peerwin_view view;
+    CHECK_OK(peerwin_win_view(p->win, &view));
+    peerwin_status status =
+        d->where == IN_DEVICE_WAIT ? peerwin_dev_wait(&view, 0, 1) : peerwin_dev_barrier_block(&view);
+    CHECK_EQUAL(status, PEERWIN_ERR_PEER_LOST);
+    return peerwin_check(p->ctx);
+}
+
 static peerwin_status do_place(const death *d, MPI_Comm comm, pair *p) {
     double value = 1;
     peerwin_status status;
@@ -108,6 +132,9 @@ static peerwin_status do_place(const death *d, MPI_Comm comm, pair *p) {
         return peerwin_barrier(p->ctx, NULL);
     case IN_ALLREDUCE:
         return peerwin_allreduce(p->ctx, &value, 1, PEERWIN_DOUBLE, PEERWIN_SUM, NULL);
+    case IN_DEVICE_WAIT:
+    case IN_DEVICE_BARRIER:
+        return do_as_kernel(d, p);
     default:
         return peerwin_wait(p->win, 0, 1, NULL);
     }
