@@ -91,5 +91,6 @@ void bench_case_pingpong(const bench *b);
 void bench_case_barrier(const bench *b);
 void bench_case_allreduce(const bench *b);
 void bench_case_window(const bench *b);
+void bench_case_halo(const bench *b);
 
 #endif

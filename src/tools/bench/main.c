@@ -23,6 +23,7 @@ static const bench_case host_cases[] = {
     {"pingpong", "a message one way: put_signal + wait, MPI_Send + MPI_Recv", 2, bench_case_pingpong},
     {"barrier", "all ranks: peerwin_barrier, MPI_Barrier", 1, bench_case_barrier},
     {"allreduce", "all ranks, sum of 1 and 8 doubles: peerwin_allreduce, MPI_Allreduce", 1, bench_case_allreduce},
+    {"halo", "all ranks, ghosts of a block: halo plan, MPI with derived datatypes", 1, bench_case_halo},
 };
 
 bench_case_list bench_cases(bool cuda) {
