@@ -6,8 +6,10 @@
  *
  * Exchange n moves the faces of everyone's n-th start. A receiver grants n to its senders when it has read what n - 1
  * brought: in release, or at the latest in its start of n. A sender pushes its faces of n to a receiver that has
- * granted n, and then reports their arrival. So a rank can be ahead of a neighbour by one start, and nobody waits for a
- * rank that is not its neighbour, nor for another plan.
+ * granted n, and then reports their arrival. Staged faces leave the ghosts alone until the receiver's finish, and the
+ * two halves of the staging area are used by turns: the half of n is free once n - 2 was read from it, which the grant
+ * of n - 1 says. So a rank can be ahead of a neighbour by one start, or by two, and nobody waits for a rank that is not
+ * its neighbour, nor for another plan.
  *
  * Order. The grant is a release, after the receiver's loads of its ghosts (and of its staging area) in program order;
  * the sender's load of it is an acquire, before its stores: so no store of n overtakes a load of n - 1. The arrival is
@@ -19,7 +21,6 @@
 #include "halo/halo.h"
 
 #include "transfer/door.h"
-#include "transfer/signal.h"
 #include "transfer/wait.h"
 
 #include <inttypes.h>
@@ -32,10 +33,20 @@ static uint64_t word_at_me(const peerwin_halo *halo, pw_halo_word word, int writ
     return atomic_load_explicit(&signals[pw_halo_slot(halo, word, writer)], memory_order_acquire);
 }
 
-static peerwin_status tell(peerwin_halo *halo, const pw_halo_neighbor *n, pw_halo_word word, const pw_site *site) {
+static void tell(const peerwin_halo *halo, const pw_halo_neighbor *n, pw_halo_word word) {
+    _Atomic uint64_t *signals = halo->win->peers[n->rank].signals;
     uint64_t value = word == PW_HALO_GRANT ? halo->granted : halo->epoch;
-    return pw_signal_send(halo->win, site->call, n->rank, pw_halo_slot(halo, word, halo->ctx->rank), PEERWIN_SIGNAL_SET,
-                          value, NULL);
+    atomic_store_explicit(&signals[pw_halo_slot(halo, word, halo->ctx->rank)], value, memory_order_release);
+}
+
+/*
+ * Those whom this rank has told something may sleep: the doorbell's rule, see pad.c. A fence takes as long as a small
+ * push, so there is one for all, before this rank waits or returns; large pushes are not waited for.
+ */
+static void wake_neighbors(const peerwin_halo *halo) {
+    pw_full_fence();
+    for (int i = 0; i < halo->num_neighbors; i++)
+        pw_pad_wake_sleeper(halo->ctx->peers[halo->neighbors[i].rank].pad);
 }
 
 /* ---- one pass over the neighbours */
@@ -45,7 +56,7 @@ typedef struct {
     peerwin_halo *halo;
     unsigned role;
     pw_halo_word word;
-    peerwin_status (*serve)(peerwin_halo *halo, pw_halo_neighbor *n, const pw_site *site);
+    void (*serve)(const peerwin_halo *halo, const pw_halo_neighbor *n);
     const char *missing;
 } pass;
 
@@ -54,7 +65,8 @@ static int is_wanted(const pass *p, const pw_halo_neighbor *n) {
 }
 
 static int is_there(const pass *p, const pw_halo_neighbor *n) {
-    return pw_reached(word_at_me(p->halo, p->word, n->rank), p->halo->epoch);
+    int ahead = p->word == PW_HALO_GRANT && n->push.count == 0; /* all of it is staged */
+    return pw_reached(word_at_me(p->halo, p->word, n->rank), p->halo->epoch - (uint64_t)ahead);
 }
 
 static int somebody_is_there(const void *what) {
@@ -65,22 +77,21 @@ static int somebody_is_there(const void *what) {
     return 0;
 }
 
-/* Serves those that are there; *missing_out: how many are not. */
-static peerwin_status serve_present(const pass *p, int *missing_out, const pw_site *site) {
-    peerwin_status status = PEERWIN_OK;
-    *missing_out = 0;
-    for (int i = 0; i < p->halo->num_neighbors && status == PEERWIN_OK; i++) {
+/* Serves those that are there, and returns how many are not. */
+static int serve_present(const pass *p) {
+    int missing = 0;
+    for (int i = 0; i < p->halo->num_neighbors; i++) {
         pw_halo_neighbor *n = &p->halo->neighbors[i];
         if (!is_wanted(p, n))
             continue;
-        if (!is_there(p, n)) {
-            ++*missing_out;
-            continue;
+        if (is_there(p, n)) {
+            p->serve(p->halo, n);
+            n->done = 1;
+        } else {
+            missing++;
         }
-        status = p->serve(p->halo, n, site);
-        n->done = status == PEERWIN_OK;
     }
-    return status;
+    return missing;
 }
 
 static peerwin_status timed_out(const pass *p, const pw_site *site) {
@@ -98,11 +109,9 @@ static peerwin_status timed_out(const pass *p, const pw_site *site) {
 /* Serves all, in the order in which they come; one deadline for all. */
 static peerwin_status serve_all(const pass *p, const pw_site *site) {
     pw_waiter waiter = {.ctx = p->halo->ctx};
-    for (;;) {
-        int missing = 0;
-        peerwin_status status = serve_present(p, &missing, site);
-        if (status != PEERWIN_OK || missing == 0)
-            return status;
+    while (serve_present(p) > 0) {
+        if (p->word == PW_HALO_GRANT)
+            wake_neighbors(p->halo); /* before this rank waits itself */
         pw_cause cause = pw_waiter_until(&waiter, somebody_is_there, p);
         if (cause == 0)
             continue;
@@ -110,6 +119,9 @@ static peerwin_status serve_all(const pass *p, const pw_site *site) {
             return timed_out(p, site);
         return pw_wait_broken(p->halo->ctx, cause, site);
     }
+    if (p->word == PW_HALO_GRANT)
+        wake_neighbors(p->halo);
+    return PEERWIN_OK;
 }
 
 static void nobody_is_done(peerwin_halo *halo) {
@@ -119,36 +131,35 @@ static void nobody_is_done(peerwin_halo *halo) {
 
 /* ---- the calls in host space */
 
-static peerwin_status grant(peerwin_halo *halo, const pw_site *site) {
-    peerwin_status status = PEERWIN_OK;
-    for (int i = 0; i < halo->num_neighbors && status == PEERWIN_OK; i++)
+static void grant(const peerwin_halo *halo) {
+    for (int i = 0; i < halo->num_neighbors; i++)
         if (halo->neighbors[i].roles & PW_HALO_SENDS_TO_ME)
-            status = tell(halo, &halo->neighbors[i], PW_HALO_GRANT, site);
-    return status;
+            tell(halo, &halo->neighbors[i], PW_HALO_GRANT);
 }
 
-static peerwin_status push(peerwin_halo *halo, pw_halo_neighbor *n, const pw_site *site) {
-    pw_moves_run(&n->push);
-    return tell(halo, n, PW_HALO_ARRIVAL, site);
+static void push(const peerwin_halo *halo, const pw_halo_neighbor *n) {
+    pw_moves_run(&n->push, 0, 0);
+    pw_moves_run(&n->post, (halo->epoch & 1) * n->half, 0);
+    tell(halo, n, PW_HALO_ARRIVAL);
+    if (halo->large) {
+        pw_full_fence();
+        pw_pad_wake_sleeper(halo->ctx->peers[n->rank].pad);
+    }
 }
 
-static peerwin_status spread(peerwin_halo *halo, pw_halo_neighbor *n, const pw_site *site) {
-    (void)halo;
-    (void)site;
-    pw_moves_run(&n->spread);
-    return PEERWIN_OK;
+static void spread(const peerwin_halo *halo, const pw_halo_neighbor *n) {
+    pw_moves_run(&n->spread, 0, (halo->epoch & 1) * halo->half);
 }
 
 /* Peers that wait come first, then what stays here, then peers that are late. */
 static peerwin_status start_here(peerwin_halo *halo, int resumed, const pw_site *site) {
     const pass p = {halo, PW_HALO_GETS_FROM_ME, PW_HALO_GRANT, push, "ghosts not yet released by"};
-    int missing = 0;
-    peerwin_status status = PEERWIN_OK;
-    if (!resumed) {
-        status = serve_present(&p, &missing, site);
-        pw_moves_run(&halo->own);
+    if (!resumed && halo->own.count > 0) {
+        (void)serve_present(&p);
+        wake_neighbors(halo);
+        pw_moves_run(&halo->own, 0, 0);
     }
-    return status == PEERWIN_OK ? serve_all(&p, site) : status;
+    return serve_all(&p, site);
 }
 
 static peerwin_status finish_here(peerwin_halo *halo, const pw_site *site) {
@@ -165,11 +176,16 @@ static peerwin_status refuse(const peerwin_halo *halo, const char *what, const p
                    halo->epoch, halo->plan.ordinal, states[halo->state]);
 }
 
+/* In host space nobody is woken yet. */
 static peerwin_status release_ghosts(peerwin_halo *halo, peerwin_stream stream, const pw_site *site) {
+    peerwin_status status = PEERWIN_OK;
     if (halo->granted != halo->epoch)
         return PEERWIN_OK; /* done already */
     halo->granted = halo->epoch + 1;
-    peerwin_status status = pw_on_streams(halo->ctx) ? pw_halo_stream_release(halo, stream, site) : grant(halo, site);
+    if (pw_on_streams(halo->ctx))
+        status = pw_halo_stream_release(halo, stream, site);
+    else
+        grant(halo);
     if (status != PEERWIN_OK)
         halo->granted = halo->epoch;
     return status;
@@ -192,6 +208,8 @@ static peerwin_status start(peerwin_halo *halo, peerwin_stream stream, const pw_
     peerwin_status status = resumed ? PEERWIN_OK : begin(halo, stream, site);
     if (status != PEERWIN_OK)
         return status;
+    if (!pw_on_streams(halo->ctx) && !resumed && halo->large)
+        wake_neighbors(halo); /* not only when the pushes are done */
     status = pw_on_streams(halo->ctx) ? pw_halo_stream_start(halo, stream, site) : start_here(halo, resumed, site);
     if (status == PEERWIN_OK)
         halo->state = PW_HALO_STARTED;
@@ -214,7 +232,10 @@ static peerwin_status finish(peerwin_halo *halo, peerwin_stream stream, const pw
 static peerwin_status release(peerwin_halo *halo, peerwin_stream stream, const pw_site *site) {
     if (halo->state != PW_HALO_IDLE)
         return refuse(halo, "release", site);
-    return release_ghosts(halo, stream, site);
+    peerwin_status status = release_ghosts(halo, stream, site);
+    if (!pw_on_streams(halo->ctx))
+        wake_neighbors(halo);
+    return status;
 }
 
 /* The way of all three: into the context, on to a stream that is one, and back. */

@@ -6,8 +6,8 @@
  *
  * A plan has a window of its own. Its signals are the handshake: two words per writer, each on a line of its own, which
  * count exchanges. GRANT at a sender: the receiver lets exchange n overwrite its ghosts. ARRIVAL at a receiver: the
- * sender's faces of exchange n are there. Its data is the staging area, into which peers put faces of thin rows, and
- * from which finish spreads them; host space only.
+ * sender's faces of exchange n are there. Its data is the staging area, into which peers put small faces and those of
+ * thin rows, and from which finish spreads them; it has two halves, used by turns. Host space only.
  */
 #ifndef PW_HALO_HALO_H
 #define PW_HALO_HALO_H
@@ -18,6 +18,9 @@
 
 /* Roles of a neighbour, bits; and what its words at me say. */
 enum { PW_HALO_SENDS_TO_ME = 1, PW_HALO_GETS_FROM_ME = 2 };
+
+/* Faces of at most so many bytes are staged whatever their rows: a copy more takes less time than a wait more. */
+enum { PW_HALO_SMALL = 1024 };
 typedef enum { PW_HALO_GRANT = 0, PW_HALO_ARRIVAL = 1 } pw_halo_word;
 
 /* A rank with which this one exchanges faces; itself is none. */
@@ -25,8 +28,10 @@ typedef struct {
     int rank;
     unsigned roles;
     int done;        /* its part of the start or finish that is running */
-    pw_moves push;   /* from my segments to its segments and its staging area */
+    pw_moves push;   /* from my segments to its segments */
+    pw_moves post;   /* from my segments to its staging area */
     pw_moves spread; /* from my staging area to my segments */
+    size_t half;     /* bytes of half its staging area */
 } pw_halo_neighbor;
 
 /* STARTING and FINISHING: timed out, and to be repeated. */
@@ -42,6 +47,8 @@ struct peerwin_halo {
     unsigned stride;  /* signals from one word to the next */
     pw_halo_neighbor *neighbors;
     int num_neighbors;
+    size_t half;            /* bytes of half my staging area */
+    int large;              /* pushes take longer than a fence */
     pw_moves own;           /* from my segments to my segments */
     pw_move *moves;         /* memory of all lists of moves */
     peerwin_face *received; /* the plan's */

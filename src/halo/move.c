@@ -126,64 +126,70 @@ void pw_moves_settle(pw_moves *moves) {
 /* ---- thin rows */
 
 /* `width` and `strips` are constants where this is called, if they are common ones. */
-static inline __attribute__((always_inline)) void move_rows(const pw_move *moves, int strips, size_t width) {
+static inline __attribute__((always_inline)) void move_rows(const pw_move *moves, int strips, size_t width,
+                                                            size_t to_shift, size_t from_shift) {
     const size_t rows = moves->to_box.count[1];
     const size_t to_step = moves->to_box.stride[0];
     const size_t from_step = moves->from_box.stride[0];
+    const int to_far = to_step >= PW_THIN_ROW; /* the other end is packed: the hardware sees that coming */
+    const int from_far = from_step >= PW_THIN_ROW;
     for (size_t plane = 0; plane < moves->to_box.count[2]; plane++) {
-        size_t to = plane * moves->to_box.stride[1];
-        size_t from = plane * moves->from_box.stride[1];
+        size_t to = to_shift + plane * moves->to_box.stride[1];
+        size_t from = from_shift + plane * moves->from_box.stride[1];
         for (size_t row = 0; row < rows; row++, to += to_step, from += from_step) {
             for (int i = 0; i < strips; i++) {
-                __builtin_prefetch(moves[i].from + from + AHEAD * from_step, 0);
-                __builtin_prefetch(moves[i].to + to + AHEAD * to_step, 1);
+                if (from_far)
+                    __builtin_prefetch(moves[i].from + from + AHEAD * from_step, 0);
+                if (to_far)
+                    __builtin_prefetch(moves[i].to + to + AHEAD * to_step, 1);
                 memcpy(moves[i].to + to, moves[i].from + from, width);
             }
         }
     }
 }
 
-static inline __attribute__((always_inline)) void move_strips(const pw_move *moves, size_t width) {
+static inline __attribute__((always_inline)) void move_strips(const pw_move *moves, size_t width, size_t to_shift,
+                                                              size_t from_shift) {
     switch (moves->together) {
     case 1:
-        move_rows(moves, 1, width);
+        move_rows(moves, 1, width, to_shift, from_shift);
         return;
     case 2:
-        move_rows(moves, 2, width);
+        move_rows(moves, 2, width, to_shift, from_shift);
         return;
     default:
-        move_rows(moves, moves->together, width);
+        move_rows(moves, moves->together, width, to_shift, from_shift);
     }
 }
 
-static void move_thin(const pw_move *moves) {
+static void move_thin(const pw_move *moves, size_t to_shift, size_t from_shift) {
     switch (moves->to_box.count[0]) {
     case 4:
-        move_strips(moves, 4);
+        move_strips(moves, 4, to_shift, from_shift);
         return;
     case 8:
-        move_strips(moves, 8);
+        move_strips(moves, 8, to_shift, from_shift);
         return;
     case 16:
-        move_strips(moves, 16);
+        move_strips(moves, 16, to_shift, from_shift);
         return;
     case 24:
-        move_strips(moves, 24);
+        move_strips(moves, 24, to_shift, from_shift);
         return;
     case 32:
-        move_strips(moves, 32);
+        move_strips(moves, 32, to_shift, from_shift);
         return;
     default:
-        move_strips(moves, moves->to_box.count[0]);
+        move_strips(moves, moves->to_box.count[0], to_shift, from_shift);
     }
 }
 
 /* ---- everything else */
 
-static void move_even(const pw_move *move) {
+static void move_even(const pw_move *move, size_t to_shift, size_t from_shift) {
     for (size_t plane = 0; plane < move->to_box.count[2]; plane++) {
-        char *to = move->to + plane * move->to_box.stride[1];
-        const char *from = move->from + plane * move->from_box.stride[1];
+        char *to = move->to + to_shift + plane * move->to_box.stride[1];
+        const char *from = move->from + from_shift + plane * move->from_box.stride[1];
         for (size_t row = 0; row < move->to_box.count[1]; row++)
             memcpy(to + row * move->to_box.stride[0], from + row * move->from_box.stride[0], move->to_box.count[0]);
     }
@@ -210,20 +216,20 @@ void pw_move_next(const pw_move *move, pw_stretch *stretch) {
     stretch->bytes = left_to < left_from ? left_to : left_from;
 }
 
-static void move_uneven(const pw_move *move) {
+static void move_uneven(const pw_move *move, size_t to_shift, size_t from_shift) {
     pw_stretch stretch = {0};
     for (pw_move_next(move, &stretch); stretch.bytes > 0; pw_move_next(move, &stretch))
-        memcpy(move->to + stretch.to, move->from + stretch.from, stretch.bytes);
+        memcpy(move->to + to_shift + stretch.to, move->from + from_shift + stretch.from, stretch.bytes);
 }
 
-void pw_moves_run(const pw_moves *moves) {
+void pw_moves_run(const pw_moves *moves, size_t to_shift, size_t from_shift) {
     for (int i = 0; i < moves->count; i += moves->list[i].together) {
         const pw_move *move = &moves->list[i];
         if (is_thin(move))
-            move_thin(move);
+            move_thin(move, to_shift, from_shift);
         else if (pw_move_is_even(move))
-            move_even(move);
+            move_even(move, to_shift, from_shift);
         else
-            move_uneven(move);
+            move_uneven(move, to_shift, from_shift);
     }
 }

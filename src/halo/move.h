@@ -37,8 +37,8 @@ void pw_moves_add(pw_moves *moves, peerwin_win *win, char *to, const peerwin_box
 /* All are in: finds those that are made together. */
 void pw_moves_settle(pw_moves *moves);
 
-/* Makes them. */
-void pw_moves_run(const pw_moves *moves);
+/* Makes them, at both ends so many bytes beyond what they say. */
+void pw_moves_run(const pw_moves *moves, size_t to_shift, size_t from_shift);
 
 /* 1 if both boxes of the move have the same counts. */
 int pw_move_is_even(const pw_move *move);

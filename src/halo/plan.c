@@ -22,6 +22,9 @@
 /* Signals are on lines of their own as long as there are enough of them. */
 enum { SLOTS_PER_LINE = PW_LINE / (int)sizeof(uint64_t), MOST_SIGNALS = 65536 };
 
+/* Plans that push more than this wake their neighbours one by one. */
+enum { LARGE = 8192 };
+
 /* A plan in the making. */
 typedef struct {
     peerwin_halo *halo;
@@ -29,8 +32,7 @@ typedef struct {
     int num_sent, num_received;
     pw_face_record *records; /* of both */
     const pw_face_record **targets;
-    int *ranks; /* of the neighbours */
-    size_t staging_bytes;
+    int *ranks;          /* of the neighbours */
     pw_face_list *lists; /* of all ranks, in `all` */
     void *all;
     pw_face_record *mine; /* what this rank contributes to `all` */
@@ -114,17 +116,18 @@ static void note_neighbor(peerwin_halo *halo, int rank, unsigned role) {
         halo->num_neighbors++;
 }
 
-/* In host space thin rows from another rank go through my staging area. */
+/* In host space small faces and thin rows from another rank go through my staging area. */
 static void stage(draft *d, pw_face_record *record) {
     const peerwin_ctx *ctx = d->halo->ctx;
     const peerwin_box given = pw_face_box(record);
     const peerwin_box box = pw_box_simplify(&given);
-    if (pw_on_streams(ctx) || record->peer == ctx->rank || pw_box_empty(&box) || box.count[0] >= PW_THIN_ROW ||
-        box.count[1] == 1)
+    const int thin = box.count[0] < PW_THIN_ROW && box.count[1] > 1;
+    if (pw_on_streams(ctx) || record->peer == ctx->rank || pw_box_empty(&box) ||
+        (!thin && record->bytes > PW_HALO_SMALL))
         return;
     record->staged = 1;
-    record->place = d->staging_bytes;
-    d->staging_bytes += pw_pad_round(record->bytes, PW_LINE);
+    record->place = d->halo->half;
+    d->halo->half += pw_pad_round(record->bytes, PW_LINE);
 }
 
 static void describe(draft *d) {
@@ -280,10 +283,10 @@ static void add_spread(const draft *d, pw_moves *moves, int i) {
     pw_moves_add(moves, face->win, face->win->peers[me].base, &face->box, halo->win->peers[me].base, &box);
 }
 
-static pw_move *collect_pushes(const draft *d, int rank, pw_moves *moves, pw_move *list) {
+static pw_move *collect_pushes(const draft *d, int rank, int staged, pw_moves *moves, pw_move *list) {
     moves->list = list;
     for (int i = 0; i < d->num_sent; i++)
-        if (d->sent[i].peer == rank)
+        if (d->sent[i].peer == rank && (int)d->targets[i]->staged == staged)
             add_push(d, moves, i);
     pw_moves_settle(moves);
     return list + moves->count;
@@ -300,11 +303,14 @@ static pw_move *collect_spreads(const draft *d, int rank, pw_moves *moves, pw_mo
 
 static void write_down(const draft *d) {
     peerwin_halo *halo = d->halo;
-    pw_move *list = collect_pushes(d, halo->ctx->rank, &halo->own, halo->moves);
+    pw_move *list = collect_pushes(d, halo->ctx->rank, 0, &halo->own, halo->moves);
     for (int i = 0; i < halo->num_neighbors; i++) {
         pw_halo_neighbor *n = &halo->neighbors[i];
-        list = collect_pushes(d, n->rank, &n->push, list);
+        list = collect_pushes(d, n->rank, 0, &n->push, list);
+        list = collect_pushes(d, n->rank, 1, &n->post, list);
         list = collect_spreads(d, n->rank, &n->spread, list);
+        n->half = halo->win->peers[n->rank].bytes / 2;
+        halo->large |= n->push.count > 0 || n->half > LARGE;
     }
 }
 
@@ -318,7 +324,7 @@ static peerwin_status make_window(draft *d, const pw_site *site) {
     config.num_neighbors = halo->num_neighbors;
     config.num_signals = 2u * (unsigned)halo->ctx->size * halo->stride;
     config.name = "halo plan";
-    peerwin_status status = pw_win_make(halo->ctx, d->staging_bytes, &config, &halo->win, site);
+    peerwin_status status = pw_win_make(halo->ctx, 2 * halo->half, &config, &halo->win, site);
     if (status == PEERWIN_OK)
         halo->win->of_plan = 1;
     return status;

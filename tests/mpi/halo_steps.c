@@ -20,7 +20,7 @@ static int left_of(int rank) {
 
 /* --------------------------------------------------------------------------------------------------- a ring */
 
-enum { CELLS = 64, ROW = 40 };
+enum { CELLS = 160, ROW = 40 }; /* a face is larger than those that are always staged */
 
 /*
  * A ring of blocks with a ghost at both ends, of contiguous cells or of thin rows: cell i of a face lies at i * step.
@@ -235,7 +235,7 @@ static void early_on_a_stream(void) {
 
 /* Rank 0 is early twice: its start, and then its finish, time out by name, and go on when they are repeated. */
 static void early_on_the_host(void) {
-    ring r = make_ring(150, ROW);
+    ring r = make_ring(150, sizeof(double));
     write_faces(&r, 1);
     if (job.rank == 0) {
         CHECK_STATUS(peerwin_halo_start(r.halo, NULL), PEERWIN_ERR_TIMEOUT, "exchange 1", "released", "rank", "1");
