@@ -14,6 +14,7 @@
 /* X(NAME, function) */
 #define PW_KERNELS(X)                                                                                                  \
     X(COPY, pw_kernel_copy)                                                                                            \
+    X(COPY_SIGNAL, pw_kernel_copy_signal)                                                                              \
     X(BOX, pw_kernel_box)                                                                                              \
     X(WORD, pw_kernel_word)                                                                                            \
     X(BARRIER, pw_kernel_barrier)                                                                                      \
@@ -43,6 +44,19 @@ typedef struct {
     uint32_t per_block; /* vectors, a multiple of PW_KERNEL_LANES */
     uint32_t blocks;    /* of the middle */
 } pw_copy_args;
+
+/*
+ * COPY_SIGNAL. The same, and then a word: WORD's `op` by the block that is done last. `ticket` counts the blocks that
+ * are, is 0 before and after, and belongs to this launch alone as long as that lasts.
+ */
+typedef struct {
+    pw_copy_args copy;
+    uint64_t *word;
+    uint64_t value;
+    uint32_t *ticket;
+    uint32_t op;
+    uint32_t one_device; /* fences need not reach further */
+} pw_copy_signal_args;
 
 /*
  * BOX. Rows are made of items, which are dealt to lanes one after the other through all rows and planes, so that the

@@ -52,6 +52,7 @@ static peerwin_status launch(pw_gpu *gpu, peerwin_stream stream, int kernel, uns
 static peerwin_status launch_nothing(pw_gpu *gpu, int kernel, const pw_site *site) {
     union {
         pw_copy_args copy;
+        pw_copy_signal_args copy_signal;
         pw_box_args box;
         pw_word_args word;
         pw_barrier_args barrier;
@@ -147,16 +148,33 @@ static void find_middle(pw_copy_args *args) {
     args->vectors = rest / 16;
 }
 
+/* Fills `args` from what is to be copied, at least a byte; how many blocks there are. */
+static unsigned plan_copy(const pw_gpu *gpu, pw_copy_args *args) {
+    find_middle(args);
+    if (args->vectors > 0)
+        deal(gpu, args->vectors, &args->per_block, &args->blocks);
+    return args->blocks + (args->bytes > 16 * args->vectors);
+}
+
 peerwin_status pw_launch_copy(pw_gpu *gpu, peerwin_stream stream, void *to, const void *from, size_t bytes,
                               const pw_site *site) {
     pw_copy_args args = {.to = to, .from = from, .bytes = bytes};
     if (bytes == 0)
         return PEERWIN_OK;
-    find_middle(&args);
-    if (args.vectors > 0)
-        deal(gpu, args.vectors, &args.per_block, &args.blocks);
-    const uint32_t edges = args.bytes > 16 * args.vectors;
-    return launch(gpu, stream, PW_KERNEL_COPY, args.blocks + edges, PW_KERNEL_LANES, &args, site);
+    const unsigned blocks = plan_copy(gpu, &args);
+    return launch(gpu, stream, PW_KERNEL_COPY, blocks, PW_KERNEL_LANES, &args, site);
+}
+
+peerwin_status pw_launch_copy_signal(pw_gpu *gpu, peerwin_stream stream, void *to, const void *from, size_t bytes,
+                                     const pw_launch_signal *signal, const pw_site *site) {
+    pw_copy_signal_args args = {.copy = {.to = to, .from = from, .bytes = bytes},
+                                .word = signal->word,
+                                .value = signal->value,
+                                .ticket = signal->ticket,
+                                .op = signal->add ? PW_WORD_ADD : PW_WORD_STORE,
+                                .one_device = signal->one_device != 0};
+    const unsigned blocks = plan_copy(gpu, &args.copy);
+    return launch(gpu, stream, PW_KERNEL_COPY_SIGNAL, blocks, PW_KERNEL_LANES, &args, site);
 }
 
 /* ---- BOX ---- */

@@ -14,6 +14,22 @@
 PEERWIN_MUST_USE peerwin_status pw_launch_copy(pw_gpu *gpu, peerwin_stream stream, void *to, const void *from,
                                                size_t bytes, const pw_site *site);
 
+/*
+ * Copies `bytes` > 0 bytes and then stores or adds to a word, as a release of the copy and of all before it. `ticket`
+ * is a word of device memory, 0, that no other launch uses before this one is over.
+ */
+typedef struct {
+    uint64_t *word;
+    uint64_t value;
+    uint32_t *ticket;
+    int add;
+    int one_device;
+} pw_launch_signal;
+
+PEERWIN_MUST_USE peerwin_status pw_launch_copy_signal(pw_gpu *gpu, peerwin_stream stream, void *to, const void *from,
+                                                      size_t bytes, const pw_launch_signal *signal,
+                                                      const pw_site *site);
+
 /* Copies a box in one launch. Counts are equal and not 0, rows of `to` do not overlap. */
 PEERWIN_MUST_USE peerwin_status pw_launch_box(pw_gpu *gpu, peerwin_stream stream, void *to_base, const peerwin_box *to,
                                               const void *from_base, const peerwin_box *from, const pw_site *site);

@@ -38,14 +38,14 @@ static __device__ __forceinline__ void copy_edges(const pw_copy_args *a) {
     }
 }
 
-PW_KERNEL void __launch_bounds__(PW_KERNEL_LANES, PW_KERNEL_RESIDENT) pw_kernel_copy(pw_copy_args a) {
-    const uint64_t first = (uint64_t)blockIdx.x * a.per_block;
-    if (blockIdx.x >= a.blocks) {
-        copy_edges(&a);
+static __device__ __forceinline__ void copy_part_of(const pw_copy_args *a) {
+    const uint64_t first = (uint64_t)blockIdx.x * a->per_block;
+    if (blockIdx.x >= a->blocks) {
+        copy_edges(a);
     } else {
-        const uint32_t count = a.vectors - first < a.per_block ? (uint32_t)(a.vectors - first) : a.per_block;
-        char *to = a.to + a.head + 16 * first;
-        const char *from = a.from + a.head + 16 * first;
+        const uint32_t count = a->vectors - first < a->per_block ? (uint32_t)(a->vectors - first) : a->per_block;
+        char *to = a->to + a->head + 16 * first;
+        const char *from = a->from + a->head + 16 * first;
         const uint32_t shift = (uint32_t)((uintptr_t)from & 15);
         SIMK_EACH_LANE {
             if (shift == 0)
@@ -55,7 +55,37 @@ PW_KERNEL void __launch_bounds__(PW_KERNEL_LANES, PW_KERNEL_RESIDENT) pw_kernel_
         }
     }
 }
+
+PW_KERNEL void __launch_bounds__(PW_KERNEL_LANES, PW_KERNEL_RESIDENT) pw_kernel_copy(pw_copy_args a) {
+    copy_part_of(&a);
+}
 SIMK_KERNEL(pw_kernel_copy, pw_copy_args);
+
+/* ---- COPY_SIGNAL ---- */
+
+/*
+ * A release of the whole copy and of what the stream did before. The block barrier orders the block's stores before its
+ * first lane, whose fence and addition hand them on to the block that counts last: it has then seen every block's, and
+ * its own fence orders all of them before the word. Acquires as for pw_kernel_word.
+ */
+PW_KERNEL void __launch_bounds__(PW_KERNEL_LANES, PW_KERNEL_RESIDENT) pw_kernel_copy_signal(pw_copy_signal_args a) {
+    copy_part_of(&a.copy);
+    __syncthreads();
+    if (threadIdx.x == 0 && a.ticket) {
+        int last = 1;
+        if (gridDim.x > 1) {
+            pw_dev_fence_release(a.one_device);
+            last = pw_count_device(a.ticket) == gridDim.x - 1;
+            if (last)
+                *a.ticket = 0;
+        }
+        if (last && a.op == PW_WORD_ADD)
+            pw_dev_publish_add(a.word, a.value, a.one_device);
+        else if (last)
+            pw_dev_publish(a.word, a.value, a.one_device);
+    }
+}
+SIMK_KERNEL(pw_kernel_copy_signal, pw_copy_signal_args);
 
 /* ---- BOX ---- */
 

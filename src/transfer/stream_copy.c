@@ -10,6 +10,7 @@
  */
 #include "transfer/box.h"
 #include "transfer/stream_door.h"
+#include "window/sharing.h"
 
 /*
  * From this size on a contiguous copy goes by kernel. Measured on an H200, 2 ranks under MPS, median of 11: on one
@@ -72,6 +73,28 @@ peerwin_status pw_stream_put(peerwin_win *win, int rank, size_t offset, const vo
     return pw_stream_leave(win->ctx, copy_flat(&t, win->peers[rank].base + offset, local, bytes));
 }
 
+/* One kernel for both, which is as fast as that for the data alone; 0 where it cannot be. */
+static int fuse(const transfer *t, const void *local, size_t bytes, pw_launch_signal *signal) {
+    const peerwin_ctx *ctx = t->ctx;
+    if (ctx->peers[t->rank].link != PEERWIN_LINK_SAME_DEVICE || ctx->memory_of_arenas->kind == PEERWIN_HANDLE_HOST ||
+        bytes < kernel_from[PEERWIN_LINK_SAME_DEVICE] || pw_place_of(ctx->gpu, local) != PW_PLACE_MAPPED)
+        return 0;
+    signal->one_device = pw_on_one_device(ctx);
+    signal->ticket = pw_stream_ticket(t->ctx, t->stream);
+    return signal->ticket != NULL;
+}
+
+static peerwin_status put_signal(const transfer *t, peerwin_win *win, size_t offset, const void *local, size_t bytes,
+                                 unsigned slot, peerwin_signal_op op, uint64_t value) {
+    pw_launch_signal signal = {
+        .word = &win->peers[t->rank].slots[slot], .value = value, .add = op == PEERWIN_SIGNAL_ADD};
+    char *to = win->peers[t->rank].base + offset;
+    if (fuse(t, local, bytes, &signal))
+        return pw_launch_copy_signal(t->ctx->gpu, t->stream, to, local, bytes, &signal, t->site);
+    peerwin_status status = copy_flat(t, to, local, bytes);
+    return status == PEERWIN_OK ? pw_stream_send(win, t->rank, slot, op, value, t->stream, t->site) : status;
+}
+
 peerwin_status pw_stream_put_signal(peerwin_win *win, int rank, size_t offset, const void *local, size_t bytes,
                                     unsigned slot, peerwin_signal_op op, uint64_t value, peerwin_stream stream,
                                     const pw_site *site) {
@@ -79,10 +102,7 @@ peerwin_status pw_stream_put_signal(peerwin_win *win, int rank, size_t offset, c
     peerwin_status status = pw_stream_enter(win->ctx, stream, site);
     if (status != PEERWIN_OK)
         return status;
-    status = copy_flat(&t, win->peers[rank].base + offset, local, bytes);
-    if (status == PEERWIN_OK)
-        status = pw_stream_send(win, rank, slot, op, value, stream, site);
-    return pw_stream_leave(win->ctx, status);
+    return pw_stream_leave(win->ctx, put_signal(&t, win, offset, local, bytes, slot, op, value));
 }
 
 peerwin_status pw_stream_get(peerwin_win *win, int rank, size_t offset, void *local, size_t bytes,

@@ -152,6 +152,23 @@ peerwin_status pw_stream_is_capturing(const peerwin_ctx *ctx, peerwin_stream str
     return pw_stream_result(ctx, code, "cuStreamIsCapturing", site);
 }
 
+uint32_t *pw_stream_ticket(peerwin_ctx *ctx, peerwin_stream stream) {
+    const pw_driver *driver = ctx->gpu->driver;
+    CUstreamCaptureStatus state = CU_STREAM_CAPTURE_STATUS_NONE;
+    unsigned long long number = 0;
+    unsigned i = 0;
+    if (driver->cuStreamIsCapturing(pw_cu_stream(stream), &state) != CUDA_SUCCESS ||
+        state != CU_STREAM_CAPTURE_STATUS_NONE || driver->cuStreamGetId(pw_cu_stream(stream), &number) != CUDA_SUCCESS)
+        return NULL;
+    while (i < ctx->num_tickets && ctx->ticket_of[i] != number)
+        i++;
+    if (i == PW_TICKETS)
+        return NULL;
+    if (i == ctx->num_tickets)
+        ctx->ticket_of[ctx->num_tickets++] = number;
+    return (uint32_t *)(void *)(ctx->peers[ctx->rank].arena + ctx->arena_layout.tickets) + i;
+}
+
 /* A pointer that the driver does not know has type 0; one that kernels cannot use has no device pointer. */
 pw_place pw_place_of(const pw_gpu *gpu, const void *local) {
     CUpointer_attribute which[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_DEVICE_POINTER};

@@ -59,6 +59,13 @@ PEERWIN_MUST_USE peerwin_status pw_stream_is_capturing(const peerwin_ctx *ctx, p
                                                        const pw_site *site, int *capturing_out);
 
 /*
+ * The ticket of a stream for kernels that count their blocks, in my own arena: the kernels of a stream run one after
+ * the other. NULL where there is none: while capturing, since a graph runs beside other work of the stream, and for
+ * streams beyond the first PW_TICKETS of a context.
+ */
+uint32_t *pw_stream_ticket(peerwin_ctx *ctx, peerwin_stream stream);
+
+/*
  * Blocks until the stream is idle: TIMEOUT after the context's deadline, or the cause that broke the context, for
  * which the stream is then released. The stream does not capture.
  */

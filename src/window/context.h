@@ -135,6 +135,8 @@ struct peerwin_ctx {
     pw_segment events;     /* for barriers of kind EVENT */
     int stream_acquire;    /* what makes a stream's wait an acquire, 0 = not settled yet; see stream_signal.c */
     pw_watchdog *watchdog; /* releases streams when the context breaks; see watchdog.h */
+    uint64_t ticket_of[PW_TICKETS]; /* the streams that have a ticket in my arena, by number */
+    unsigned num_tickets;
 
     pw_import *imports; /* list: what of the peers is mapped here */
     pw_post posts[2];   /* answers, handles */

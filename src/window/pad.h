@@ -77,11 +77,12 @@ typedef struct {
     size_t messages;                    /* PW_MESSAGE_SLOTS per writer, used in turn */
     size_t message_credits;             /* a line per writer: how many of my messages it has taken */
     size_t message_counts;              /* the owner's own: a line per peer, messages sent to and taken from it */
+    size_t tickets;                     /* the owner's own: PW_TICKETS words of 32 bits, one per stream that puts */
     size_t signals;
     size_t bytes;
 } pw_arena_layout;
 
-enum { PW_ARENA_SIGNALS_BYTES = 3 << 20 };
+enum { PW_ARENA_SIGNALS_BYTES = 3 << 20, PW_TICKETS = 64 };
 
 static inline pw_arena_layout pw_arena_layout_of(int size) {
     const size_t lines = (size_t)size * PW_LINE;
@@ -97,6 +98,7 @@ static inline pw_arena_layout pw_arena_layout_of(int size) {
     layout.messages = at, at += (size_t)size * PW_MESSAGE_SLOTS * PW_MESSAGE_SLOT;
     layout.message_credits = at, at += lines;
     layout.message_counts = at, at += lines;
+    layout.tickets = at, at += PW_TICKETS * sizeof(uint32_t);
     layout.signals = pw_pad_round(at, 4096);
     layout.bytes = layout.signals + PW_ARENA_SIGNALS_BYTES;
     return layout;

@@ -22,4 +22,8 @@ static inline void pw_add_system(uint64_t *word, uint64_t value) {
     (void)__atomic_fetch_add(word, value, __ATOMIC_RELAXED);
 }
 
+static inline uint32_t pw_count_device(uint32_t *ticket) {
+    return __atomic_fetch_add(ticket, 1, __ATOMIC_ACQ_REL);
+}
+
 #include "transfer/kernels.cu"
