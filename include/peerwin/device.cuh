@@ -28,11 +28,12 @@
  *  - Any alignment of source, target and length; 16 bytes and more at a time where the addresses allow it. Source and
  *    target must not overlap.
  *  - Memory that a kernel reads while peers write it must not be read by __ldg or through const __restrict__.
- *  - Waits are bounded: by the time-out of the context (view.timeout_ns, which a copy of the view may set otherwise)
- * and by the word that tells that the context is broken. TIMEOUT: nothing changed, and the same call may be made again,
- *    by this kernel or a later one, to go on with the same wait. PEER_LOST, ABORTED, ...: why the context is broken;
- * the results of the kernel do not count, see peerwin_check. Ranks that share a GPU without MPS take turns on it, so a
- *    wait inside a kernel lasts until the other's time slice there (milliseconds); it ends all the same.
+ *  - Waits are bounded: by the time-out of the context (view.timeout_ns, which a copy of the view may set otherwise),
+ *    and by a word that tells that the context is broken (in CUDA space the watchdog writes it; without one only the
+ *    deadline counts). TIMEOUT: nothing changed, and the same call may be made again, by this kernel or a later one, to
+ *    go on with the same wait. PEER_LOST, ABORTED, ...: why the context is broken; what the kernel did does not count,
+ *    see peerwin_check. Ranks that share a GPU without MPS take turns on it, so a wait inside a kernel lasts until the
+ *    other's turn there (milliseconds); it ends all the same.
  *
  * Order. Puts and gets are plain loads and stores. A signal, alone or with a put, is a release of what the calling
  * scope did before it: fence.acq_rel.sys, then a relaxed store (SET) or addition (ADD); for a block the block barrier
@@ -42,16 +43,18 @@
  * (ld.acquire.sys): what the signal's sender did before is visible to the waiting thread, and after a block barrier to
  * its block. Additions continue a release sequence: who sees the sum of two has both ranks' data. Signals work across
  * the two worlds: a kernel's signal ends a stream's wait and the other way round. fetch_add, cas, swap and messages are
- * relaxed: they order nothing else. peerwin_dev_fence is for orders beyond these. Sources: PTX ISA, "Memory Consistency
- * Model" (morally strong operations, release and acquire patterns, causality order). It specifies .sys for the threads
- * of one program; that it holds between processes that share memory is an assumption, which this library's litmus test
- * soaks.
+ * relaxed: they order nothing else. peerwin_dev_fence is for orders beyond these.
+ *
+ * Sources: PTX ISA, "Memory Consistency Model" (morally strong operations, release and acquire patterns, causality
+ * order). It specifies .sys for the threads of one program; that it holds between processes that share memory is an
+ * assumption, which this library's litmus test soaks.
  */
 #ifndef PEERWIN_DEVICE_CUH
 #define PEERWIN_DEVICE_CUH
 
 #include "peerwin/peerwin.h"
 
+#include "peerwin/device/block.h"
 #include "peerwin/device/copy.h"
 #include "peerwin/device/messages.h"
 #include "peerwin/device/rounds.h"

@@ -10,7 +10,7 @@
 #ifndef PEERWIN_DEVICE_VIEW_H
 #define PEERWIN_DEVICE_VIEW_H
 
-#include "peerwin/device/words.h"
+#include "peerwin/device/block.h"
 
 enum { PEERWIN_VIEW_VERSION = 1, PEERWIN_VIEW_NEAR = 8, PEERWIN_VIEW_SERIES = 3 };
 
