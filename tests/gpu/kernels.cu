@@ -154,6 +154,13 @@ static __device__ __forceinline__ void rig_send(uint64_t *to, uint64_t *flag, ui
     rig_write(to, round, early, a->words);
 }
 
+/* What is seen before the flag may be old, and must not be what is seen after it: caches have it now. */
+static __device__ __forceinline__ void rig_peek(const uint64_t *own, uint64_t words) {
+    SIMK_BLOCK_STRIDE(i, words < 1024 ? words : 1024) {
+        (void)rig_touch(own + i);
+    }
+}
+
 static __device__ __forceinline__ void rig_compare(const uint64_t *own, uint64_t round, uint64_t words,
                                                    rig_report *report) {
     SIMK_BLOCK_STRIDE(i, words) {
@@ -174,6 +181,7 @@ PW_KERNEL void rig_pass(rig_pass_args a) {
     for (uint64_t i = 1; i <= a.rounds; i++) {
         const uint64_t round = a.first + i;
         rig_send(to, a.flag_out + line, round, &a);
+        rig_peek(own, a.words);
         if (threadIdx.x == 0) {
             late = rig_await(a.flag_in + line, round, a.limit_ns);
             if (!(a.without & RIG_NO_READER_FENCE))

@@ -45,6 +45,7 @@ PW_KERNEL void rig_call(rig_call_args a) {
             rig_put_signal(&a, offset, source, slot, round);
         }
         if (a.parts & RIG_RECEIVES) {
+            rig_peek(own, a.words);
             if (rig_failed(report, peerwin_dev_wait_block(&a.view, slot, round)))
                 break;
             rig_compare(own, round, a.words, report);

@@ -34,6 +34,13 @@ static __device__ __forceinline__ uint64_t rig_load(const uint64_t *word) {
     return value;
 }
 
+/* Loads as any program does, into whatever cache there is. */
+static __device__ __forceinline__ uint64_t rig_touch(const uint64_t *word) {
+    uint64_t value;
+    asm volatile("ld.u64 %0, [%1];" : "=l"(value) : "l"(word) : "memory");
+    return value;
+}
+
 static __device__ __forceinline__ void rig_count(uint64_t *word, uint64_t value) {
     atomicAdd((unsigned long long *)word, (unsigned long long)value);
 }

@@ -26,6 +26,10 @@ static inline uint64_t rig_load(const uint64_t *word) {
     return simk_load_relaxed(word);
 }
 
+static inline uint64_t rig_touch(const uint64_t *word) {
+    return *(const volatile uint64_t *)word;
+}
+
 static inline void rig_count(uint64_t *word, uint64_t value) {
     (void)__atomic_fetch_add(word, value, __ATOMIC_RELAXED);
 }
