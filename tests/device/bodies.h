@@ -18,7 +18,8 @@
     X(ATOMICS, body_atomics)                                                                                           \
     X(MAIL, body_mail)                                                                                                 \
     X(ROUNDS, body_rounds)                                                                                             \
-    X(REDUCE, body_reduce)
+    X(REDUCE, body_reduce)                                                                                             \
+    X(CROSS, body_cross)
 
 enum {
 #define BODY_ENTRY(name, function) BODY_##name,
@@ -309,6 +310,26 @@ PW_DEV void body_reduce(const body_args *a) {
         status = peerwin_dev_allreduce_block(&a->view, (char *)a->memory + at, count, (peerwin_type)a->type,
                                              (peerwin_op)a->op);
         at += size * (uint64_t)count;
+    }
+    body_end(a, status, round);
+}
+
+/* ---- CROSS: ranks 0 and 1 store to each other, fence, and look; what each saw is in its memory, a byte a round ----
+ */
+
+PW_DEV void body_cross(const body_args *a) {
+    const peerwin_view *view = &a->view;
+    const int other = 1 - view->rank;
+    peerwin_status status = PEERWIN_OK;
+    uint64_t round = 0;
+    for (; round < a->rounds && status == PEERWIN_OK; round++) {
+        status = peerwin_dev_barrier_block(view); /* so that both are here at the same time */
+        if (BODY_LANE == 0 && (other == 0 || other == 1) && status == PEERWIN_OK) {
+            pw_dev_store((uint64_t *)peerwin_dev_ptr(view, other, 8 * round), 1);
+            peerwin_dev_fence();
+            ((unsigned char *)a->memory)[round] =
+                (unsigned char)pw_dev_load((const uint64_t *)peerwin_dev_ptr(view, view->rank, 8 * round));
+        }
     }
     body_end(a, status, round);
 }

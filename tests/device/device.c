@@ -283,6 +283,26 @@ static void a_rank_that_does_not_exist_makes_a_call_without_effect(void) {
     end();
 }
 
+/* Two ranks store to each other, fence, and look: at least one sees the other's store. */
+static void fences_order_a_store_before_a_later_load(void) {
+    const size_t rounds = (size_t)rounds_of(20000, 20);
+    unsigned char *mine = host_new(rounds), *both = host_new(rounds);
+    begin(8 * rounds, rounds);
+    buffer_set(args.memory, 1, rounds);
+    args.rounds = rounds;
+    CHECK_EQUAL(run_well(BODY_CROSS, 32).done, rounds);
+    buffer_load(args.memory, 0, mine, rounds);
+    MPI_Allreduce(mine, both, (int)rounds, MPI_UNSIGNED_CHAR, MPI_SUM, MPI_COMM_WORLD);
+    for (size_t i = 0; i < rounds; i++) {
+        if (both[i] == job.size - 2) { /* the others have left their ones */
+            test_fail(__FILE__, __LINE__, "neither rank saw the other's store in round %zu", i);
+        }
+    }
+    end();
+    free(mine);
+    free(both);
+}
+
 /* ---------------------------------------------------------------------------------------------------- atomics */
 
 static void atomics_of_all_ranks_add_up(void) {
@@ -606,6 +626,7 @@ static const test_case cases[] = {
     TEST_CASE(a_wait_that_timed_out_goes_on_when_it_is_repeated, 1, 0),
     TEST_CASE(signals_pass_between_kernels_and_the_hosts_calls, 1, 0),
     TEST_CASE(a_rank_that_does_not_exist_makes_a_call_without_effect, 1, 0),
+    TEST_CASE(fences_order_a_store_before_a_later_load, 2, 4),
     TEST_CASE(atomics_of_all_ranks_add_up, 1, 0),
     TEST_CASE(messages_arrive_in_order_and_whole, 1, 0),
     TEST_CASE(a_sender_waits_for_a_slow_receiver, 1, 0),
