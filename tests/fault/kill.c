@@ -26,6 +26,7 @@ typedef enum {
     IN_BARRIER,
     IN_ALLREDUCE,
     IN_WAIT,
+    IN_HALO,
     IN_DEVICE_WAIT,
     IN_DEVICE_BARRIER,
     NOWHERE
@@ -69,6 +70,8 @@ static const death deaths[] = {
     {"finalize, before it comes", 3, 0, IN_FINALIZE, 0, 0},
     {"finalize, unmapping", 2, 1, IN_FINALIZE, AT(MUNMAP), 1},
     {"finalize, second step", 8, 7, IN_FINALIZE, AT(MPI_IALLREDUCE), 2},
+    {"halo exchange", 2, 0, IN_HALO, 0, 0},
+    {"halo exchange", 5, 2, IN_HALO, 0, 0},
     /* The last one: Open MPI makes no further communicator while the duplication of this one has not ended. */
     {"init, before it comes", 3, 1, IN_INIT, 0, 0},
 };
@@ -88,6 +91,7 @@ static MPI_Comm make_comm(const death *d, int victim) {
 typedef struct {
     peerwin_ctx *ctx;
     peerwin_win *win;
+    peerwin_halo *halo; /* a ring */
 } pair;
 
 /* Nobody knows yet who the victim is: its absence is noticed at the deadline only. */
@@ -113,6 +117,27 @@ static peerwin_status do_as_kernel(const death *d, const pair *p) {
     return peerwin_check(p->ctx);
 }
 
+static void make_ring(pair *p) {
+    const int size = peerwin_size(p->ctx);
+    const int right = (peerwin_rank(p->ctx) + 1) % size;
+    const int left = (peerwin_rank(p->ctx) + size - 1) % size;
+    const peerwin_face send = {right, 1, p->win, {.offset = 0, .count = {1500, 1, 1}}};
+    const peerwin_face recv = {left, 1, p->win, {.offset = 2000, .count = {1500, 1, 1}}};
+    CHECK_OK(peerwin_halo_create(p->ctx, 1, &send, 1, &recv, 0, &p->halo));
+}
+
+/* Ranks that are not neighbours of the victim get on for a few steps. */
+static peerwin_status exchange_until_lost(const pair *p) {
+    peerwin_status status = PEERWIN_OK;
+    while (status == PEERWIN_OK) {
+        status = peerwin_halo_start(p->halo, NULL);
+        if (status == PEERWIN_OK) {
+            status = peerwin_halo_finish(p->halo, NULL);
+        }
+    }
+    return status;
+}
+
 static peerwin_status do_place(const death *d, MPI_Comm comm, pair *p) {
     double value = 1;
     peerwin_status status;
@@ -132,6 +157,8 @@ static peerwin_status do_place(const death *d, MPI_Comm comm, pair *p) {
         return peerwin_barrier(p->ctx, NULL);
     case IN_ALLREDUCE:
         return peerwin_allreduce(p->ctx, &value, 1, PEERWIN_DOUBLE, PEERWIN_SUM, NULL);
+    case IN_HALO:
+        return exchange_until_lost(p);
     case IN_DEVICE_WAIT:
     case IN_DEVICE_BARRIER:
         return do_as_kernel(d, p);
@@ -148,6 +175,9 @@ static void prepare(const death *d, MPI_Comm comm, pair *p) {
     if (d->where != IN_INIT && d->where != IN_ALLOC) {
         CHECK_OK(peerwin_win_alloc(p->ctx, 4096, NULL, &p->win));
         CHECK_OK(peerwin_barrier(p->ctx, NULL));
+    }
+    if (d->where == IN_HALO) {
+        make_ring(p);
     }
 }
 
@@ -184,6 +214,11 @@ static void check_all_lost(const death *d, pair *p) {
         CHECK_STATUS(peerwin_wait(p->win, 0, 1, NULL), PEERWIN_ERR_PEER_LOST, peer);
         CHECK_STATUS(peerwin_consume(p->win, 0, 1, NULL), PEERWIN_ERR_PEER_LOST, peer);
     }
+    if (p->halo != NULL) {
+        CHECK_STATUS(peerwin_halo_start(p->halo, NULL), PEERWIN_ERR_PEER_LOST, peer);
+        CHECK_STATUS(peerwin_halo_finish(p->halo, NULL), PEERWIN_ERR_PEER_LOST, peer);
+        CHECK_STATUS(peerwin_halo_release(p->halo, NULL), PEERWIN_ERR_PEER_LOST, peer);
+    }
     CHECK(test_seconds() - start < 0.5);
 }
 
@@ -208,6 +243,7 @@ static void survive(const death *d, MPI_Comm comm) {
         check_all_lost(d, &p);
         if (d->ranks % 2 == 0) { /* else finalize frees it */
             CHECK_OK(peerwin_win_free(p.win));
+            CHECK_OK(peerwin_halo_free(p.halo));
         }
         CHECK_OK(peerwin_finalize(p.ctx));
     }

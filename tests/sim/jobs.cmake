@@ -70,6 +70,7 @@ peerwin_sim_test(host cases RANKS 2 ON same-gpu)
 
 peerwin_sim_test(any halo RANKS 2 ON same-gpu)
 peerwin_sim_test(any halo RANKS 4 ON nvswitch:8 ENV PWTEST_STREAM=own)
+peerwin_sim_test(any halo_cases RANKS 2 ON same-gpu)
 peerwin_sim_test(legacy halo_misuse RANKS 2 ON pcie:4)
 peerwin_sim_test(any halo_steps RANKS 3 ON same-gpu ENV PWTEST_STREAM=own)
 peerwin_sim_test(any halo_steps NAME sim.onequeue.halo_steps RANKS 2 ON nvswitch:8 ENV SIMCUDA_ONE_QUEUE=1)

@@ -1,0 +1,149 @@
+/*
+ * Copyright (c) 2026, the peerwin contributors.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Ways in which halo codes failed elsewhere, as halo plans: walls, a process that is its own neighbour, and large thin
+ * faces.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/memory.h"
+
+static double cell_value(int rank, int step, size_t cell) {
+    return rank * 1e6 + step * 1e3 + (double)cell;
+}
+
+/* A line of ranks with walls, by faces that are listed for every side: those at the walls go nowhere. */
+static void c6_ghosts_at_the_walls_keep_their_values(void) {
+    enum { CELLS = 10, DEPTH = 2, LINE = CELLS + 2 * DEPTH };
+    const double sentinel = -12345.5;
+    const size_t face = DEPTH * sizeof(double);
+    const int left = job.rank > 0 ? job.rank - 1 : MPI_PROC_NULL;
+    const int right = job.rank < job.size - 1 ? job.rank + 1 : MPI_PROC_NULL;
+    double line[LINE];
+    peerwin_ctx *ctx = test_context(MPI_COMM_WORLD, 0);
+    peerwin_win *win = test_window(ctx, sizeof(line));
+    peerwin_halo *halo = NULL;
+    const peerwin_face send[] = {{left, 0, win, {.offset = face, .count = {face, 1, 1}}},
+                                 {right, 1, win, {.offset = CELLS * sizeof(double), .count = {face, 1, 1}}}};
+    const peerwin_face recv[] = {{left, 1, win, {.offset = 0, .count = {face, 1, 1}}},
+                                 {right, 0, win, {.offset = (CELLS + DEPTH) * sizeof(double), .count = {face, 1, 1}}}};
+    for (size_t i = 0; i < LINE; i++) {
+        line[i] = sentinel;
+    }
+    segment_store(win, 0, line, sizeof(line));
+    CHECK_OK(peerwin_halo_create(ctx, 2, send, 2, recv, 0, &halo));
+    for (int step = 0; step < 20; step++) {
+        double got[LINE];
+        for (size_t cell = 0; cell < CELLS; cell++) {
+            line[DEPTH + cell] = cell_value(job.rank, step, cell);
+        }
+        segment_store(win, face, line + DEPTH, CELLS * sizeof(double));
+        CHECK_OK(peerwin_halo_start(halo, job.stream));
+        CHECK_OK(peerwin_halo_finish(halo, job.stream));
+        segment_load(win, 0, got, sizeof(got));
+        for (size_t k = 0; k < DEPTH; k++) {
+            CHECK(got[k] == (left == MPI_PROC_NULL ? sentinel : cell_value(left, step, CELLS - DEPTH + k)));
+            CHECK(got[DEPTH + CELLS + k] == (right == MPI_PROC_NULL ? sentinel : cell_value(right, step, k)));
+        }
+    }
+    CHECK_OK(peerwin_halo_free(halo));
+    test_free(ctx, win);
+}
+
+/* Every rank alone, periodic in three dimensions: all ghosts, edges and corners too, come from itself. */
+static void c13_a_process_can_be_its_own_neighbour(void) {
+    enum { N = 6, G = 2, W = N + 2 * G };
+    const int ones[] = {1, 1, 1};
+    const size_t extent[] = {W, W, W};
+    const size_t depth[] = {G, G, G};
+    static double cells[W][W][W];
+    MPI_Comm cart = MPI_COMM_NULL;
+    peerwin_ctx *ctx = test_context(MPI_COMM_WORLD, 0);
+    peerwin_win *win = test_window(ctx, sizeof(cells));
+    peerwin_halo *halo = NULL;
+    MPI_Cart_create(MPI_COMM_SELF, 3, ones, ones, 0, &cart);
+    memset(cells, 0, sizeof(cells));
+    for (size_t z = 0; z < N; z++) {
+        for (size_t y = 0; y < N; y++) {
+            for (size_t x = 0; x < N; x++) {
+                cells[z + G][y + G][x + G] = (double)(z * 10000 + y * 100 + x);
+            }
+        }
+    }
+    segment_store(win, 0, cells, sizeof(cells));
+    CHECK_OK(peerwin_halo_create_cart(win, cart, sizeof(double), extent, depth, PEERWIN_HALO_CORNERS, &halo));
+    CHECK_OK(peerwin_halo_start(halo, job.stream));
+    CHECK_OK(peerwin_halo_finish(halo, job.stream));
+    segment_load(win, 0, cells, sizeof(cells));
+    for (size_t z = 0; z < W; z++) {
+        for (size_t y = 0; y < W; y++) {
+            for (size_t x = 0; x < W; x++) {
+                size_t want = (z + N - G) % N * 10000 + (y + N - G) % N * 100 + (x + N - G) % N;
+                CHECK(cells[z][y][x] == (double)want);
+            }
+        }
+    }
+    CHECK_OK(peerwin_halo_free(halo));
+    test_free(ctx, win);
+    MPI_Comm_free(&cart);
+}
+
+/* What row r has in its ghosts after an exchange: cell i of rank k is k * 1e9 + i. */
+static void set_ghosts(double *cells, size_t n, size_t depth, size_t r) {
+    const size_t row = n + 2 * depth;
+    const int left = (job.rank + job.size - 1) % job.size;
+    const int right = (job.rank + 1) % job.size;
+    for (size_t x = 0; x < depth; x++) {
+        cells[r * row + x] = left * 1e9 + (double)(r * row + x + n);
+        cells[r * row + n + depth + x] = right * 1e9 + (double)(r * row + depth + x);
+    }
+}
+
+/* x-faces of `depth` cells of a cube, between all ranks along x. */
+static void exchange_x_faces(size_t depth) {
+    const size_t n = (size_t)test_rounds(256, 64);
+    const size_t row = n + 2 * depth;
+    const size_t bytes = row * n * n * sizeof(double);
+    const int sizes[] = {1, 1, job.size};
+    const int periodic[] = {0, 0, 1};
+    const size_t extent[] = {n, n, row};
+    const size_t depths[] = {0, 0, depth};
+    double *want = host_new(bytes);
+    double *got = host_new(bytes);
+    MPI_Comm cart = MPI_COMM_NULL;
+    peerwin_halo *halo = NULL;
+    peerwin_ctx *ctx = test_context(MPI_COMM_WORLD, 0);
+    peerwin_win *win = test_window(ctx, bytes);
+    MPI_Cart_create(MPI_COMM_WORLD, 3, sizes, periodic, 0, &cart);
+    for (size_t i = 0; i < row * n * n; i++) {
+        want[i] = job.rank * 1e9 + (double)i;
+    }
+    segment_store(win, 0, want, bytes);
+    CHECK_OK(peerwin_halo_create_cart(win, cart, sizeof(double), extent, depths, 0, &halo));
+    CHECK_OK(peerwin_halo_start(halo, job.stream));
+    CHECK_OK(peerwin_halo_finish(halo, job.stream));
+    segment_load(win, 0, got, bytes);
+    for (size_t r = 0; r < n * n; r++) {
+        set_ghosts(want, n, depth, r);
+    }
+    check_bytes("the block", (unsigned char *)got, (unsigned char *)want, bytes);
+    CHECK_OK(peerwin_halo_free(halo));
+    test_free(ctx, win);
+    MPI_Comm_free(&cart);
+    free(want);
+    free(got);
+}
+
+static void c18_large_thin_faces_are_exact(void) {
+    exchange_x_faces(1);
+    exchange_x_faces(3);
+}
+
+static const test_case cases[] = {
+    TEST_CASE(c6_ghosts_at_the_walls_keep_their_values, 1, 0),
+    TEST_CASE(c13_a_process_can_be_its_own_neighbour, 1, 0),
+    TEST_CASE(c18_large_thin_faces_are_exact, 1, 2),
+};
+TEST_MAIN(cases)

@@ -1,0 +1,167 @@
+/*
+ * Copyright (c) 2026, the peerwin contributors.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Faces and moves of halo plans, against a picture of every byte: whether boxes meet, and what is moved where, for
+ * random boxes of all shapes.
+ */
+#include <stdlib.h>
+
+#include "halo/face.h"
+#include "halo/move.h"
+#include "unit/unit.h"
+
+enum { ROOM = 4096, SHIFT = 40, TRIES = 30000 };
+
+static uint64_t random_state = 20261129;
+
+static size_t draw(size_t low, size_t high) {
+    random_state = random_state * 6364136223846793005u + 1442695040888963407u;
+    return low + (size_t)(random_state >> 33) % (high - low + 1);
+}
+
+/* Where byte number `at` lies, in lexicographic order. */
+static size_t place_of(const peerwin_box *box, size_t at) {
+    size_t row = at / box->count[0];
+    return box->offset + row / box->count[1] * box->stride[1] + row % box->count[1] * box->stride[0] +
+           at % box->count[0];
+}
+
+/* A box of which no two rows share a byte, its rows and planes in either order; at most some 1,300 bytes from end to
+ * end. */
+static peerwin_box draw_box(size_t row, size_t rows, size_t planes) {
+    size_t near = row + draw(0, 1) * draw(0, 20);
+    size_t far = rows * near + draw(0, 1) * draw(0, 30);
+    if (draw(0, 3) == 0) {
+        size_t nearer = planes * (row + draw(0, 9));
+        return (peerwin_box){.offset = draw(0, 300), .count = {row, rows, planes}, .stride = {nearer, nearer / planes}};
+    }
+    return (peerwin_box){.offset = draw(0, 300), .count = {row, rows, planes}, .stride = {near, far}};
+}
+
+static int share_a_byte(const peerwin_box *a, const peerwin_box *b) {
+    unsigned char picture[ROOM] = {0};
+    for (size_t i = 0; i < pw_box_bytes(a); i++) {
+        picture[place_of(a, i)] = 1;
+    }
+    for (size_t i = 0; i < pw_box_bytes(b); i++) {
+        if (picture[place_of(b, i)] != 0) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static void boxes_meet_exactly_if_they_share_a_byte(void **state) {
+    int met = 0;
+    (void)state;
+    for (int i = 0; i < TRIES; i++) {
+        const peerwin_box a = draw_box(draw(1, 9), draw(1, 7), draw(1, 5));
+        peerwin_box b = draw_box(draw(1, 9), draw(1, 7), draw(1, 5));
+        if (draw(0, 1) == 0) { /* rows between rows: most boxes of one array have its strides */
+            memcpy(b.stride, a.stride, sizeof(b.stride));
+        }
+        int share = share_a_byte(&a, &b);
+        met += share;
+        assert_int_equal(pw_boxes_meet(&a, &b), share);
+        assert_int_equal(pw_boxes_meet(&b, &a), share);
+    }
+    assert_in_range(met, TRIES / 10, TRIES * 9 / 10); /* both outcomes were really tried */
+}
+
+static void empty_boxes_meet_nothing(void **state) {
+    const peerwin_box full = {.count = {100, 1, 1}};
+    const peerwin_box empty = {.offset = 50, .count = {10, 0, 3}, .stride = {10, 10}};
+    const peerwin_box repeated = {.offset = 99, .count = {1, 5, 5}}; /* strides of 0: a send box may have them */
+    (void)state;
+    assert_false(pw_boxes_meet(&full, &empty));
+    assert_false(pw_boxes_meet(&empty, &full));
+    assert_true(pw_boxes_meet(&full, &repeated));
+    assert_true(pw_boxes_meet(&repeated, &full));
+}
+
+/* ------------------------------------------------------------------------------------------------- moves */
+
+enum { MOST_MOVES = 6, EACH = 2048 };
+
+typedef struct {
+    peerwin_box to, from;
+} ends;
+
+/* Boxes of the same bytes; of the same counts, or of other ones. */
+static ends draw_ends(int even) {
+    size_t counts[] = {draw(1, 6), draw(1, 6), draw(1, 6)};
+    ends e;
+    e.to = draw_box(counts[0], counts[1], counts[2]);
+    e.from = even ? draw_box(counts[0], counts[1], counts[2]) : draw_box(counts[2], counts[0] * counts[1], 1);
+    return e;
+}
+
+/* Several moves, some of one shape, each into a part of its own; every byte of the target is compared. */
+static void check_moves(unsigned char *to, unsigned char *want, const unsigned char *from) {
+    pw_move list[MOST_MOVES];
+    pw_moves moves = {.list = list};
+    size_t count = draw(1, MOST_MOVES);
+    ends e = draw_ends(1);
+    memset(to, 0xA5, (size_t)MOST_MOVES * EACH);
+    memset(want, 0xA5, (size_t)MOST_MOVES * EACH);
+    for (size_t m = 0; m < count; m++) {
+        unsigned char *part = to + m * EACH;
+        if (draw(0, 1) == 0) {
+            e = draw_ends((int)draw(0, 2));
+        }
+        pw_moves_add(&moves, NULL, (char *)part, &e.to, (const char *)from + m, &e.from);
+        for (size_t i = 0; i < pw_box_bytes(&e.to); i++) {
+            want[m * EACH + SHIFT + place_of(&e.to, i)] = from[m + 3 + place_of(&e.from, i)];
+        }
+    }
+    pw_moves_settle(&moves);
+    pw_moves_run(&moves, SHIFT, 3);
+    assert_memory_equal(to, want, (size_t)MOST_MOVES * EACH);
+}
+
+static void moves_bring_every_byte_to_its_place_and_no_other(void **state) {
+    unsigned char *to = malloc((size_t)MOST_MOVES * EACH);
+    unsigned char *want = malloc((size_t)MOST_MOVES * EACH);
+    unsigned char *from = malloc(EACH);
+    (void)state;
+    assert_true(to && want && from);
+    for (size_t i = 0; i < EACH; i++) {
+        from[i] = (unsigned char)(i * 2654435761u >> 7);
+    }
+    for (int i = 0; i < TRIES / 4; i++) {
+        check_moves(to, want, from);
+    }
+    free(to);
+    free(want);
+    free(from);
+}
+
+static void rows_that_touch_become_one(void **state) {
+    const peerwin_box block = {.offset = 5, .count = {8, 4, 3}, .stride = {8, 32}};
+    const peerwin_box planes = {.count = {8, 4, 3}, .stride = {8, 100}};
+    const peerwin_box columns = {.count = {8, 4, 3}, .stride = {100, 400}};
+    (void)state;
+    peerwin_box box = pw_box_simplify(&block);
+    assert_int_equal(box.count[0], 96);
+    assert_int_equal(box.count[1] * box.count[2], 1);
+    assert_int_equal(box.offset, 5);
+    box = pw_box_simplify(&planes);
+    assert_int_equal(box.count[0], 32);
+    assert_int_equal(box.count[1], 3);
+    assert_int_equal(box.stride[0], 100);
+    box = pw_box_simplify(&columns);
+    assert_int_equal(box.count[0], 8);
+    assert_int_equal(box.count[1], 12);
+    assert_int_equal(box.stride[0], 100);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(boxes_meet_exactly_if_they_share_a_byte),
+        cmocka_unit_test(empty_boxes_meet_nothing),
+        cmocka_unit_test(moves_bring_every_byte_to_its_place_and_no_other),
+        cmocka_unit_test(rows_that_touch_become_one),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
