@@ -88,8 +88,9 @@ peerwin_gpu_sync(litmus.kernels litmus RANKS 2 ARGS --seconds 3 --blocks 32 mess
 peerwin_gpu_sync(litmus.kernels litmus RANKS 4 ARGS --seconds 3 --blocks 32 --bytes 64
   message_passing_by_calls_in_kernels messages_arrive_whole_and_in_order store_buffering_between_kernels
   without_fences_the_tests_fail)
-peerwin_gpu_sync(litmus.streams litmus RANKS 2 ARGS --seconds 1 message_passing_from_kernel_to_stream
-  message_passing_from_calls_to_stream message_passing_from_copies_to_stream message_passing_from_copies_to_kernel
+peerwin_gpu_sync(litmus.streams litmus_streams RANKS 2 ARGS --seconds 1 message_passing_from_kernel_to_stream
+  message_passing_from_calls_to_stream message_passing_from_puts_to_stream message_passing_from_puts_to_kernel
+  message_passing_from_copy_engine_to_stream message_passing_from_copy_engine_to_kernel
   store_buffering_between_streams without_the_streams_order_the_tests_fail)
 # Epochs that start just below where they wrap.
 foreach(kind memop event kernel)
