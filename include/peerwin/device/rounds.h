@@ -33,7 +33,7 @@ PW_DEV int pw_dev_round_barrier(const peerwin_view *view, unsigned series) {
     const uint32_t loader = lanes > PW_DEV_WARP ? lanes - 1 : 0;
     const pw_dev_bound bound = pw_dev_bound_of(view);
     uint64_t *const done = pw_dev_own_word(view, view->barrier_epochs) + series;
-    PW_DEV_BLOCK_SHARED uint64_t next; /* the epoch of this round */
+    PW_DEV_BLOCK_SHARED(uint64_t, next); /* the epoch of this round */
     int status = PW_DEV_OK;
     uint64_t loaded = 0;
     if (lane == loader)
