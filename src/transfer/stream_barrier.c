@@ -60,9 +60,9 @@ static peerwin_status check_state(const pw_step *step) {
     if (step->capture && ctx->barrier_kind == PEERWIN_BARRIER_EVENT)
         return pw_fail(PEERWIN_ERR_STATE, step->site,
                        "the stream is capturing, and barriers of kind EVENT cannot be captured: use MEMOP or KERNEL");
-    if (ctx->barrier.pending && ctx->sequence.pending != step->number)
+    if (pw_event_barrier_is_open(ctx) && ctx->sequence.pending != step->number)
         return pw_fail(PEERWIN_ERR_STATE, step->site,
-                       "a barrier that timed out must be repeated on the same stream first");
+                       "a barrier that timed out or failed must be repeated on the same stream first");
     return PEERWIN_OK;
 }
 
@@ -72,7 +72,7 @@ static peerwin_status barrier(pw_step *step) {
     peerwin_status status = check_state(step);
     if (status != PEERWIN_OK || ctx->size == 1)
         return status;
-    if (!ctx->barrier.pending)
+    if (!pw_event_barrier_is_open(ctx))
         status = pw_meet_join(step);
     if (status == PEERWIN_OK)
         status = meet(step, kind);

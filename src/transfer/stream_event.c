@@ -34,19 +34,24 @@ peerwin_status pw_await_events(pw_step *step) {
     return status == PEERWIN_OK ? await_peers(step) : status;
 }
 
-/* The event is recorded once; a barrier that timed out goes on with the hosts' meeting. */
+/*
+ * The event is recorded once, and the hosts meet once: a barrier that timed out, or failed later, goes on where it was.
+ */
 peerwin_status pw_meet_by_events(pw_step *step) {
     peerwin_ctx *ctx = step->ctx;
-    if (!ctx->barrier.pending) {
+    if (!pw_event_barrier_is_open(ctx)) {
         unsigned next = (unsigned)((ctx->barrier.epoch + 1) & 1);
         peerwin_status status = pw_event_record(ctx->gpu, ctx->events.base, next, step->stream, step->site);
         if (status != PEERWIN_OK)
             return status;
         ctx->sequence.pending = step->number;
     }
-    peerwin_status status = pw_barrier_of_hosts(ctx, step->site);
+    peerwin_status status = ctx->sequence.met ? PEERWIN_OK : pw_barrier_of_hosts(ctx, step->site);
     if (status != PEERWIN_OK)
         return status;
-    step->given = 1;
-    return await_peers(step);
+    ctx->sequence.met = 1;
+    status = await_peers(step);
+    if (status == PEERWIN_OK)
+        ctx->sequence.met = 0;
+    return status;
 }

@@ -55,6 +55,11 @@ static inline pw_arena_control *pw_my_control(const peerwin_ctx *ctx) {
     return pw_arena_control_of(ctx->peers[ctx->rank].arena, &ctx->arena_layout);
 }
 
+/* A barrier of kind EVENT began, and must be repeated: nothing else of the sequence may come before. */
+static inline int pw_event_barrier_is_open(const peerwin_ctx *ctx) {
+    return ctx->barrier.pending || ctx->sequence.met;
+}
+
 /* A barrier of kind EVENT, which blocks the host until all have come; and the end of the last one. stream_event.c. */
 PEERWIN_MUST_USE peerwin_status pw_meet_by_events(pw_step *step);
 PEERWIN_MUST_USE peerwin_status pw_await_events(pw_step *step);

@@ -52,8 +52,8 @@ static peerwin_status reduce_apart(pw_step *step, pw_launch_values *values) {
 
 static peerwin_status reduce(pw_step *step, pw_launch_values *values) {
     peerwin_ctx *ctx = step->ctx;
-    if (ctx->barrier.pending)
-        return pw_fail(PEERWIN_ERR_STATE, step->site, "a barrier that timed out must be repeated first");
+    if (pw_event_barrier_is_open(ctx))
+        return pw_fail(PEERWIN_ERR_STATE, step->site, "a barrier that timed out or failed must be repeated first");
     if (ctx->size == 1)
         return PEERWIN_OK;
     peerwin_status status = pw_meet_join(step);

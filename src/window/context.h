@@ -83,7 +83,8 @@ typedef struct {
     uint64_t reduces;  /* ... and of the last all-reduce, of the eager series */
     uint64_t capture;  /* of what was captured last: the number of its capture, 0 = nothing was, ... */
     uint64_t captured; /* ... and of its stream */
-    uint64_t pending;  /* number of the stream that an EVENT barrier, which timed out, is on */
+    uint64_t pending;  /* number of the stream that an EVENT barrier, which must be repeated, is on */
+    int met;           /* ... and the hosts have met in it */
     uint64_t known;    /* number of a stream that is known to be of this context */
 } pw_sequence;
 

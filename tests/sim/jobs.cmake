@@ -121,6 +121,9 @@ peerwin_sim_test(any sweep RANKS 3 ON same-gpu TIMEOUT 120 ARGS init_survives_a_
   transfers_survive_a_failure_of_any_driver_call free_survives_a_failure_of_any_driver_call)
 peerwin_sim_test(any sweep RANKS 4 ON same-gpu TIMEOUT 120 ARGS alloc_survives_a_failure_of_any_driver_call
   attach_of_virtual_memory_survives_a_failure_of_any_driver_call finalize_survives_a_failure_of_any_driver_call)
+peerwin_sim_test(any sweep NAME sim.event.sweep RANKS 2 ON same-gpu ENV PEERWIN_BARRIER=event PWTEST_CALLS=Event
+  TIMEOUT 120 ARGS init_survives_a_failure_of_any_driver_call transfers_survive_a_failure_of_any_driver_call
+  finalize_survives_a_failure_of_any_driver_call)
 peerwin_sim_test(legacy sweep RANKS 2 ON nvswitch:8 TIMEOUT 120 ARGS alloc_survives_a_failure_of_any_driver_call)
 peerwin_sim_test(fabric sweep RANKS 2 ON nodes:2x1 NODE_RANKS 1 TIMEOUT 120
   ARGS alloc_survives_a_failure_of_any_driver_call)
