@@ -1,6 +1,6 @@
 # The tests of CUDA space on a real GPU: ranks share the one that there is. Registered only where a machine has one.
 #
-#   peerwin_gpu_test(<kind> <program> RANKS <n>... [NAME <name>] [ARGS <case>...])
+#   peerwin_gpu_test(<kind> <program> RANKS <n>... [NAME <name>] [ARGS <case>...] [ENV <VAR=value>...])
 #     gpu.<kind>.<program>.n<ranks>, as sim.<kind>.<program>.n<ranks> on the driver of this machine.
 option(PEERWIN_TEST_GPU "Register the tests that need a GPU (label gpu)" OFF)
 if(NOT PEERWIN_TEST_GPU OR NOT TARGET test_attach)
@@ -8,11 +8,11 @@ if(NOT PEERWIN_TEST_GPU OR NOT TARGET test_attach)
 endif()
 
 function(peerwin_gpu_test kind program)
-  cmake_parse_arguments(PARSE_ARGV 2 arg "" "NAME" "RANKS;ARGS")
+  cmake_parse_arguments(PARSE_ARGV 2 arg "" "NAME" "RANKS;ARGS;ENV")
   if(NOT arg_NAME)
     set(arg_NAME gpu.${kind}.${program})
   endif()
-  set(env PWTEST_SPACE=cuda)
+  set(env PWTEST_SPACE=cuda ${arg_ENV})
   if(NOT kind STREQUAL any)
     list(APPEND env PEERWIN_HANDLES=${kind})
   endif()
@@ -30,6 +30,13 @@ foreach(program context window sync cases)
   peerwin_gpu_test(legacy ${program} RANKS 2)
   peerwin_gpu_test(host ${program} RANKS 2)
 endforeach()
+# Barriers of each kind, and all-reduces: by kernels that wait under MPS, in parts elsewhere.
+foreach(kind event memop)
+  peerwin_gpu_test(any sync NAME gpu.${kind}.sync RANKS 2 4 ENV PEERWIN_BARRIER=${kind})
+endforeach()
+peerwin_gpu_test(any sync NAME gpu.kernel.sync RANKS 2 ENV PEERWIN_BARRIER=kernel ARGS
+  nobody_passes_a_barrier_early a_late_rank_is_named_and_the_barrier_can_be_repeated)
+peerwin_gpu_test(any allreduce RANKS 2 4)
 foreach(program window sync misuse process)
   peerwin_gpu_test(any ${program} RANKS 3)
 endforeach()
@@ -46,7 +53,8 @@ peerwin_gpu_test(any placement RANKS 2 ARGS
 set_tests_properties(gpu.any.attach.n2 gpu.any.attach.n3 gpu.any.attach.n4 gpu.any.window.n3 gpu.fd.window.n2
   gpu.fd.window.n4 gpu.legacy.window.n2 gpu.host.window.n2 PROPERTIES RUN_SERIAL ON)
 # Their kernels wait for each other, so that every further job that takes turns with them makes them longer.
-set_tests_properties(gpu.any.device.n2 gpu.any.device.n3 gpu.any.device.n4 gpu.host.device.n2 PROPERTIES RUN_SERIAL ON)
+set_tests_properties(gpu.any.device.n2 gpu.any.device.n3 gpu.any.device.n4 gpu.host.device.n2 gpu.kernel.sync.n2
+  PROPERTIES RUN_SERIAL ON)
 
 # Litmus tests and soaks (label gpu-sync, one after the other: launch/gpu-check --only sync,mps-sync). With equal shares
 # of the device, as library kernels that wait ask for under MPS. PWTEST_SECONDS shortens what has no number of rounds.
