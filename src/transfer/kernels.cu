@@ -284,7 +284,7 @@ static __device__ __forceinline__ pw_dev_bound bound_of(const pw_meeting *m) {
 
 /* The same on all lanes. */
 static __device__ __forceinline__ uint64_t epoch_of(const pw_meeting *m) {
-    return m->known ? m->next : *m->epoch + 1;
+    return m->known ? m->next : pw_dev_load(m->epoch) + 1;
 }
 
 /* Whoever has waited in vain and was not told to stop stops everyone, and tells the host. */
@@ -292,6 +292,16 @@ static __device__ __forceinline__ void give_up(const pw_meeting *m) {
     if (pw_dev_load(m->broken) == 0) {
         pw_dev_store(m->broken, (uint64_t)PW_DEV_TIMEOUT << 32);
         pw_dev_store(m->report, 1);
+    }
+}
+
+/* After a block barrier. Streams other than this one may wait for the epoch, unless it is a graph's. */
+static __device__ __forceinline__ void end_epoch(const pw_meeting *m, uint64_t epoch) {
+    if (threadIdx.x == 0) {
+        if (m->known)
+            pw_release_device(m->epoch, epoch);
+        else
+            pw_dev_store(m->epoch, epoch);
     }
 }
 
@@ -309,8 +319,7 @@ PW_KERNEL void __launch_bounds__(PW_MEETING_LANES) pw_kernel_barrier(pw_barrier_
                     give_up(&a.meeting);
         }
         __syncthreads();
-        if (threadIdx.x == 0)
-            *a.meeting.epoch = epoch;
+        end_epoch(&a.meeting, epoch);
     }
 }
 SIMK_KERNEL(pw_kernel_barrier, pw_barrier_args);
@@ -432,8 +441,7 @@ PW_KERNEL void __launch_bounds__(PW_MEETING_LANES) pw_kernel_reduce(pw_reduce_ar
         if (!gave_up)
             combine(&a, epoch, near_words);
         __syncthreads();
-        if (threadIdx.x == 0)
-            *a.meeting.epoch = epoch;
+        end_epoch(&a.meeting, epoch);
     }
 }
 SIMK_KERNEL(pw_kernel_reduce, pw_reduce_args);

@@ -41,4 +41,10 @@ static __device__ __forceinline__ uint32_t pw_count_device(uint32_t *ticket) {
     return before;
 }
 
+/* A release for whatever comes later on this device. */
+static __device__ __forceinline__ void pw_release_device(uint64_t *word, uint64_t value) {
+    asm volatile("fence.acq_rel.gpu;" ::: "memory");
+    pw_store_system(word, value);
+}
+
 #endif

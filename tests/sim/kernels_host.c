@@ -26,4 +26,8 @@ static inline uint32_t pw_count_device(uint32_t *ticket) {
     return __atomic_fetch_add(ticket, 1, __ATOMIC_ACQ_REL);
 }
 
+static inline void pw_release_device(uint64_t *word, uint64_t value) {
+    simk_store_release(word, value);
+}
+
 #include "transfer/kernels.cu"

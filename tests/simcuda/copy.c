@@ -51,11 +51,16 @@ static CUresult check_end(const struct sim_stream *stream, uintptr_t start, size
     return CUDA_SUCCESS;
 }
 
-/* A word is moved at once, as by a copy engine: a wait may be looking at it. */
+/* A few words are moved each at once, as by a copy engine: a wait, or a kernel that runs, may be looking at them. */
+enum { FEW_BYTES = 16 << 10 };
+
 static void move(unsigned char *dst, const unsigned char *src, size_t bytes) {
-    if (bytes == 8 && ((uintptr_t)dst | (uintptr_t)src) % 8 == 0) {
-        __atomic_store_n((uint64_t *)(void *)dst,
-                         __atomic_load_n((const uint64_t *)(const void *)src, __ATOMIC_ACQUIRE), __ATOMIC_RELEASE);
+    if (bytes <= FEW_BYTES && ((uintptr_t)dst | (uintptr_t)src | bytes) % 8 == 0) {
+        for (size_t i = 0; i < bytes / 8; i++) {
+            __atomic_store_n((uint64_t *)(void *)dst + i,
+                             __atomic_load_n((const uint64_t *)(const void *)src + i, __ATOMIC_ACQUIRE),
+                             __ATOMIC_RELEASE);
+        }
     } else if (bytes == 4 && ((uintptr_t)dst | (uintptr_t)src) % 4 == 0) {
         __atomic_store_n((uint32_t *)(void *)dst,
                          __atomic_load_n((const uint32_t *)(const void *)src, __ATOMIC_ACQUIRE), __ATOMIC_RELEASE);
