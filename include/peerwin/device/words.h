@@ -67,6 +67,15 @@ PW_DEV uint64_t pw_dev_load_acquire(const uint64_t *word) {
     return value;
 }
 
+/* The same; of what was published on this device, if `one_device`. */
+PW_DEV uint64_t pw_dev_load_acquire_in(const uint64_t *word, uint32_t one_device) {
+    uint64_t value;
+    if (!one_device)
+        return pw_dev_load_acquire(word);
+    asm volatile("ld.acquire.gpu.u64 %0, [%1];" : "=l"(value) : "l"(word) : "memory");
+    return value;
+}
+
 PW_DEV void pw_dev_store(uint64_t *word, uint64_t value) {
     asm volatile("st.relaxed.sys.u64 [%0], %1;" ::"l"(word), "l"(value) : "memory");
 }
@@ -179,6 +188,11 @@ PW_DEV uint64_t pw_dev_load(const uint64_t *word) {
 
 PW_DEV uint64_t pw_dev_load_acquire(const uint64_t *word) {
     return __atomic_load_n(word, __ATOMIC_ACQUIRE);
+}
+
+PW_DEV uint64_t pw_dev_load_acquire_in(const uint64_t *word, uint32_t one_device) {
+    (void)one_device;
+    return pw_dev_load_acquire(word);
 }
 
 PW_DEV void pw_dev_store(uint64_t *word, uint64_t value) {
