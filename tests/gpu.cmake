@@ -37,6 +37,7 @@ endforeach()
 peerwin_gpu_test(any sync NAME gpu.kernel.sync RANKS 2 ENV PEERWIN_BARRIER=kernel ARGS
   nobody_passes_a_barrier_early a_late_rank_is_named_and_the_barrier_can_be_repeated)
 peerwin_gpu_test(any allreduce RANKS 2 4)
+peerwin_gpu_test(any captures RANKS 2)
 foreach(program window sync misuse process)
   peerwin_gpu_test(any ${program} RANKS 3)
 endforeach()

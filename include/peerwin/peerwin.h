@@ -325,7 +325,8 @@ PEERWIN_API PEERWIN_MUST_USE peerwin_status peerwin_win_attach(peerwin_ctx *ctx,
  * Ends a window: waits for all ranks, unmaps, waits again, and releases the memory. NULL is fine (and local).
  *
  * In CUDA space it first waits for the work given to the device so far, on all streams: nobody may have a stream wait
- * that needs a later call of a peer. STATE while a stream is capturing. A native failure on the way (CUDA,
+ * that needs a later call of a peer. STATE while a stream is capturing (a capture on a non-blocking stream becomes
+ * invalid by it: the driver does not tell of those before). A native failure on the way (CUDA,
  * CONTEXT_LOST) is returned on every rank; the window is gone all the same.
  *
  * Collective over the context; windows may be freed in any order that is the same on all ranks. In a broken

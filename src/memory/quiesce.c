@@ -16,7 +16,7 @@
 
 /*
  * Neither way is to be had while a stream captures, and trying would spoil the capture. The legacy stream knows of
- * captures on streams that wait for it.
+ * captures on streams that wait for it; of others nobody knows.
  */
 static peerwin_status refuse_capture(const pw_gpu *gpu, const pw_site *site) {
     CUstreamCaptureStatus capturing = CU_STREAM_CAPTURE_STATUS_NONE;
@@ -24,6 +24,13 @@ static peerwin_status refuse_capture(const pw_gpu *gpu, const pw_site *site) {
     if (code == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT || capturing != CU_STREAM_CAPTURE_STATUS_NONE)
         return pw_fail(PEERWIN_ERR_STATE, site, "a stream is capturing: end the capture first");
     return code == CUDA_SUCCESS ? PEERWIN_OK : pw_fail_cuda(gpu->driver, site, code, "cuStreamIsCapturing");
+}
+
+/* A capture on a non-blocking stream shows only now, when the driver has spoiled it. */
+static peerwin_status fail_waiting(const pw_gpu *gpu, CUresult code, const char *call, const pw_site *site) {
+    if (code == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)
+        return pw_fail(PEERWIN_ERR_STATE, site, "a stream is capturing, which is invalid now: end the capture first");
+    return pw_fail_cuda(gpu->driver, site, code, call);
 }
 
 static peerwin_status poll_event(const pw_gpu *gpu, CUevent event, int timeout_ms, const pw_site *site) {
@@ -51,7 +58,7 @@ static peerwin_status wait_by_event(const pw_gpu *gpu, int timeout_ms, const pw_
         return pw_fail_cuda(gpu->driver, site, code, "cuEventCreate");
     code = gpu->driver->cuCtxRecordEvent(gpu->context, event);
     peerwin_status status = code == CUDA_SUCCESS ? poll_event(gpu, event, timeout_ms, site)
-                                                 : pw_fail_cuda(gpu->driver, site, code, "cuCtxRecordEvent");
+                                                 : fail_waiting(gpu, code, "cuCtxRecordEvent", site);
     code = gpu->driver->cuEventDestroy(event);
     if (code != CUDA_SUCCESS && status == PEERWIN_OK)
         status = pw_fail_cuda(gpu->driver, site, code, "cuEventDestroy");
@@ -69,5 +76,5 @@ peerwin_status pw_gpu_quiesce_within(pw_gpu *gpu, int timeout_ms, const pw_site 
     if (gpu->driver->cuCtxRecordEvent)
         return wait_by_event(gpu, timeout_ms, site);
     CUresult code = gpu->driver->cuCtxSynchronize();
-    return code == CUDA_SUCCESS ? PEERWIN_OK : pw_fail_cuda(gpu->driver, site, code, "cuCtxSynchronize");
+    return code == CUDA_SUCCESS ? PEERWIN_OK : fail_waiting(gpu, code, "cuCtxSynchronize", site);
 }

@@ -92,7 +92,7 @@ peerwin_sim_test(any allreduce NAME sim.kernel.allreduce RANKS 1 4 ON nvswitch:8
 
 # ---- programs of CUDA space ----
 
-foreach(name attach placement sweep many teardown)
+foreach(name attach captures placement sweep many teardown)
   peerwin_mpi_program(test_${name} ${name}.c script.c)
 endforeach()
 add_library(simspy MODULE spy.c)
@@ -111,6 +111,7 @@ target_link_libraries(test_secrets PRIVATE peerwin_static MPI::MPI_C Threads::Th
 target_link_options(test_secrets PRIVATE LINKER:--wrap=getrandom)
 set_target_properties(test_secrets PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 
+peerwin_sim_test(any captures RANKS 2 ON same-gpu)
 peerwin_sim_test(any attach RANKS 1 ON nvswitch:8)
 peerwin_sim_test(any attach RANKS 3 ON pcie:4 ENV PWTEST_STREAM=own)
 
