@@ -11,10 +11,11 @@ source "$here/common.sh"
 rm -rf -- "$PREFIX"
 mv -- "$WORK/first" "$PREFIX"
 
-for file in include/peerwin/peerwin.h include/peerwin/version.h; do
+while read -r file; do
     cmp "$SOURCE/$file" "$PREFIX/$file" || fail "$file is not installed as it is in the tree"
-done
-for name in libpeerwin.so libpeerwin.a peerwin.pc peerwinConfig.cmake peerwinConfigVersion.cmake peerwin.7 peerwin_put.3; do
+done < <(cd "$SOURCE" && find include/peerwin -type f)
+for name in libpeerwin.so libpeerwin.a peerwin.pc peerwinConfig.cmake peerwinConfigVersion.cmake peerwin.7 peerwin_put.3 \
+    peerwin_dev_wait.3; do
     [ -n "$(find "$PREFIX" -name "$name")" ] || fail "$name is not installed"
 done
 if grep -rIlF -e "$SOURCE" -e "$WORK" "$PREFIX"; then
