@@ -79,9 +79,7 @@ set(graphs graphs_of_add_and_consume_keep_neighbours_together graphs_of_barriers
 foreach(kind memop kernel)
   set(kind_env ENV PEERWIN_BARRIER=${kind})
   peerwin_gpu_sync(soak.${kind} soak RANKS 2 4 ${kind_env} ARGS ${two} barriers_alone_take_turns ${graphs})
-  peerwin_gpu_sync(soak.${kind} soak RANKS 3 ${kind_env} ARGS ${two})
-  peerwin_gpu_sync(soak.${kind} soak RANKS 8 ${kind_env} ARGS ${one} graphs_of_barriers_keep_the_ranks_together
-    graphs_of_allreduces_sum_in_rank_order)
+  peerwin_gpu_sync(soak.${kind} soak RANKS 3 8 ${kind_env} ARGS ${one} ${graphs})
 endforeach()
 peerwin_gpu_sync(soak.event soak RANKS 2 4 ENV PEERWIN_BARRIER=event ARGS ${two} barriers_alone_take_turns)
 peerwin_gpu_sync(soak.event soak RANKS 3 8 ENV PEERWIN_BARRIER=event ARGS ${one})
@@ -89,6 +87,7 @@ peerwin_gpu_sync(soak.forced soak RANKS 2 4 ENV PEERWIN_BARRIER=kernel ARGS --ro
 peerwin_gpu_sync(rounds rounds RANKS 2 3 4 8 ARGS --seconds 3)
 peerwin_gpu_sync(late sync RANKS 2 4 ARGS a_stream_that_waits_too_long_may_be_waited_for_again
   a_late_rank_is_named_and_the_barrier_can_be_repeated)
+peerwin_gpu_sync(c20 placement RANKS 3 4 8 ARGS c20_a_wait_before_the_peers_first_put_blocks_the_stream)
 peerwin_gpu_sync(soak.other soak RANKS 2 ARGS c5_a_put_waits_for_the_kernel_that_makes_its_data
   without_barriers_the_ranks_are_seen_apart)
 peerwin_gpu_sync(litmus.kernels litmus RANKS 2 ARGS --seconds 3 --blocks 32 message_passing_from_kernel_to_kernel
