@@ -35,7 +35,6 @@ typedef struct {
     int *ranks;          /* of the neighbours */
     pw_face_list *lists; /* of all ranks, in `all` */
     void *all;
-    pw_face_record *mine; /* what this rank contributes to `all` */
 } draft;
 
 /* ---- memory */
@@ -61,7 +60,6 @@ static void discard(draft *d) {
     free(d->ranks);
     free(d->lists);
     free(d->all);
-    free(d->mine);
 }
 
 /* Zeroed, and never NULL for want of entries. */
@@ -188,51 +186,57 @@ static peerwin_status prepare(draft *d, peerwin_ctx *ctx, const pw_faces *faces,
 
 /* ---- what the ranks tell each other */
 
-static void read_lists(draft *d, const int64_t *counts, size_t most) {
-    const pw_face_record *all = d->all;
+/* How many faces a rank has. */
+typedef struct {
+    int64_t sends, receives;
+} counts;
+
+static void read_lists(draft *d, const counts *all, size_t most) {
+    const pw_face_record *records = d->all;
     for (int rank = 0; rank < d->halo->ctx->size; rank++) {
-        const pw_face_record *first = all + (size_t)rank * most;
-        int sends = (int)counts[2 * rank];
-        d->lists[rank] = (pw_face_list){
-            .num_send = sends, .num_recv = (int)counts[2 * rank + 1], .send = first, .recv = first + sends};
+        const pw_face_record *first = records + (size_t)rank * most;
+        d->lists[rank] = (pw_face_list){.num_send = (int)all[rank].sends,
+                                        .num_recv = (int)all[rank].receives,
+                                        .send = first,
+                                        .recv = first + all[rank].sends};
     }
 }
 
-static size_t most_faces(const int64_t *counts, int size) {
+static size_t most_faces(const counts *all, int size) {
     int64_t most = 1;
     for (int rank = 0; rank < size; rank++)
-        if (counts[2 * rank] + counts[2 * rank + 1] > most)
-            most = counts[2 * rank] + counts[2 * rank + 1];
+        if (all[rank].sends + all[rank].receives > most)
+            most = all[rank].sends + all[rank].receives;
     return (size_t)most;
 }
 
-static peerwin_status gather_records(draft *d, const int64_t *counts, const pw_site *site) {
+/* Every rank contributes as many records as the one that has most. */
+static peerwin_status gather_records(draft *d, const counts *all, const pw_site *site) {
     peerwin_ctx *ctx = d->halo->ctx;
-    size_t most = most_faces(counts, ctx->size);
-    size_t bytes = most * sizeof *d->mine;
-    peerwin_status status = PEERWIN_OK;
+    size_t most = most_faces(all, ctx->size);
+    size_t bytes = most * sizeof(pw_face_record);
     if (bytes > INT_MAX)
         return pw_fail(PEERWIN_ERR_NO_MEMORY, site, "a rank has %zu faces, which is too many", most);
-    d->mine = calloc(most, sizeof *d->mine);
-    if (!d->mine)
-        status = pw_fail_errno(site, ENOMEM, "calloc");
-    else
-        memcpy(d->mine, d->records, (size_t)(d->num_sent + d->num_received) * sizeof *d->mine);
+    pw_face_record *mine = calloc(most, sizeof *mine);
+    peerwin_status status = mine ? PEERWIN_OK : pw_fail_errno(site, ENOMEM, "calloc");
     status = pw_ctx_agree(ctx, status, site);
+    if (status == PEERWIN_OK && mine) {
+        memcpy(mine, d->records, (size_t)(d->num_sent + d->num_received) * sizeof *mine);
+        status = pw_ctx_gather(ctx, mine, bytes, &d->all, site);
+    }
     if (status == PEERWIN_OK)
-        status = pw_ctx_gather(ctx, d->mine, bytes, &d->all, site);
-    if (status == PEERWIN_OK)
-        read_lists(d, counts, most);
+        read_lists(d, all, most);
+    free(mine);
     return status;
 }
 
 static peerwin_status gather(draft *d, const pw_site *site) {
-    const int64_t mine[2] = {d->num_sent, d->num_received};
-    void *counts = NULL;
-    peerwin_status status = pw_ctx_gather(d->halo->ctx, mine, sizeof mine, &counts, site);
+    const counts mine = {d->num_sent, d->num_received};
+    void *all = NULL;
+    peerwin_status status = pw_ctx_gather(d->halo->ctx, &mine, sizeof mine, &all, site);
     if (status == PEERWIN_OK)
-        status = gather_records(d, counts, site);
-    free(counts);
+        status = gather_records(d, all, site);
+    free(all);
     return status;
 }
 

@@ -79,13 +79,13 @@ static MPI_Datatype face_type(const exchange *x, int d, int first) {
 
 static void make_mpi(exchange *x) {
     x->array = bench_buffer(x->bytes);
-    for (int d = 0; d < x->dims; d++) {
+    for (int d = 0, low = 0; d < x->dims; d++, low += 2) {
         const int last = (int)x->extent[d] - 1;
-        MPI_Cart_shift(x->cart, d, 1, &x->peer[2 * d], &x->peer[2 * d + 1]);
-        x->send[2 * d] = face_type(x, d, 1);
-        x->send[2 * d + 1] = face_type(x, d, last - 1);
-        x->recv[2 * d] = face_type(x, d, 0);
-        x->recv[2 * d + 1] = face_type(x, d, last);
+        MPI_Cart_shift(x->cart, d, 1, &x->peer[low], &x->peer[low + 1]);
+        x->send[low] = face_type(x, d, 1);
+        x->send[low + 1] = face_type(x, d, last - 1);
+        x->recv[low] = face_type(x, d, 0);
+        x->recv[low + 1] = face_type(x, d, last);
     }
 }
 
