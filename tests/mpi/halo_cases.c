@@ -141,9 +141,62 @@ static void c18_large_thin_faces_are_exact(void) {
     exchange_x_faces(3);
 }
 
+/* ---------------------------------------------------------------------------------------------------- regrid */
+
+/* Pages of address space and of memory that this process has. */
+static void read_memory(long *size_out, long *resident_out) {
+    FILE *file = fopen("/proc/self/statm", "r");
+    CHECK(file != NULL);
+    CHECK_EQUAL(fscanf(file, "%ld %ld", size_out, resident_out), 2);
+    fclose(file);
+}
+
+/* New windows of other sizes, some empty, and a plan with other neighbours. */
+static void regrid(peerwin_ctx *ctx, uint64_t *state, int step) {
+    const size_t bytes = test_random_in(state, 0, 3) * test_random_in(state, 1, 900);
+    const int shift = (int)test_random_in(state, 0, (size_t)job.size - 1);
+    const int to = (job.rank + shift) % job.size;
+    const int from = (job.rank + job.size - shift) % job.size;
+    peerwin_win *win = test_window(ctx, 2 * bytes);
+    peerwin_halo *halo = NULL;
+    const peerwin_face send = {to, step, win, {.offset = 0, .count = {bytes, 1, 1}}};
+    const peerwin_face recv = {from, step, win, {.offset = bytes, .count = {bytes, 1, 1}}};
+    unsigned char data[2 * 2700 + 1];
+    pattern_write(data, job.rank, (unsigned)step, bytes);
+    segment_store(win, 0, data, bytes);
+    CHECK_OK(peerwin_halo_create(ctx, 1, &send, 1, &recv, 0, &halo));
+    CHECK_OK(peerwin_halo_start(halo, job.stream));
+    CHECK_OK(peerwin_halo_finish(halo, job.stream));
+    segment_load(win, bytes, data, bytes);
+    pattern_write(data + bytes, from, (unsigned)step, bytes);
+    check_bytes("the ghosts", data, data + bytes, bytes);
+    CHECK_OK(peerwin_halo_free(halo));
+    CHECK_OK(peerwin_win_free(win));
+}
+
+static void regrid_2000_times_leaves_memory_flat(void) {
+    enum { FEW_PAGES = 500 };
+    const int steps = test_rounds(2000, 60);
+    long size[2];
+    long resident[2];
+    uint64_t state = 11;
+    peerwin_ctx *ctx = test_context(MPI_COMM_WORLD, 0);
+    for (int step = 0; step < steps; step++) {
+        if (step == steps / 4) {
+            read_memory(&size[0], &resident[0]);
+        }
+        regrid(ctx, &state, step);
+    }
+    read_memory(&size[1], &resident[1]);
+    CHECK(size[1] - size[0] < FEW_PAGES);
+    CHECK(resident[1] - resident[0] < FEW_PAGES);
+    CHECK_OK(peerwin_finalize(ctx));
+}
+
 static const test_case cases[] = {
     TEST_CASE(c6_ghosts_at_the_walls_keep_their_values, 1, 0),
     TEST_CASE(c13_a_process_can_be_its_own_neighbour, 1, 0),
     TEST_CASE(c18_large_thin_faces_are_exact, 1, 2),
+    TEST_CASE(regrid_2000_times_leaves_memory_flat, 1, 0),
 };
 TEST_MAIN(cases)

@@ -1,0 +1,127 @@
+/*
+ * Copyright (c) 2026, the peerwin contributors.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The staging area of halo plans in host space: src/halo/exchange.c.
+ *
+ * Modelled: N ranks, one plan whose faces are all staged, from each rank to those above it, or BOTH_WAYS: then ranks
+ * wait for each other's faces too, and hardly need the grants. For every pair there is a word of grants at the sender, a word of arrivals at the receiver, and two halves of a room at the receiver, used by
+ * turns. start grants the exchange, unless release did, and puts its faces as soon as the receiver has granted the
+ * exchange before: not this one, since the ghosts are written by the receiver itself, in finish. finish waits for the
+ * arrivals and reads the rooms. A rank may release after finish, or leave it to the next start.
+ * Left out: the wrap of counters, ghosts (nobody else writes them), faces that are not staged (halo.pml).
+ *
+ * Always: no room is written while it is read; what is read is of this exchange; all get through.
+ * Guards: ONE_HALF (the halves are one), NO_GRANT (faces are put at once), GRANT_OLD (start waits for the grant of the
+ * exchange before the one before), GRANT_EARLY (the next exchange is granted before the rooms are read).
+ */
+#ifndef N
+#define N 2
+#endif
+#ifndef ROUNDS
+#define ROUNDS 5
+#endif
+#ifdef ONE_HALF
+#define HALVES 1
+#else
+#define HALVES 2
+#endif
+#ifdef GRANT_OLD
+#define BEHIND 2
+#else
+#define BEHIND 1
+#endif
+
+#ifdef BOTH_WAYS
+#define SENDS(from, to) (from != to)
+#else
+#define SENDS(from, to) (from < to)
+#endif
+
+#define PAIR(owner, other) ((owner) * N + (other))
+#define ROOM(k, owner, other) ((((k) % HALVES) * N + (owner)) * N + (other))
+
+byte grants[N * N];     /* [sender][receiver] */
+byte arrivals[N * N];   /* [receiver][sender] */
+byte room[2 * N * N];   /* [half][receiver][sender] */
+bool reading[2 * N * N]; /* the same */
+
+inline grant(k) {
+    granted = k;
+    for (peer : 0 .. N - 1) {
+        if
+        :: !SENDS(peer, me)
+        :: else -> grants[PAIR(peer, me)] = k
+        fi
+    }
+}
+
+inline release(k) {
+    if
+    :: granted == k
+    :: else -> grant(k)
+    fi
+}
+
+inline write(what) {
+    assert(!reading[ROOM(round, peer, me)]);
+    room[ROOM(round, peer, me)] = what
+}
+
+inline push() {
+    for (peer : 0 .. N - 1) {
+        if
+        :: !SENDS(me, peer)
+        :: else ->
+#ifndef NO_GRANT
+            grants[PAIR(me, peer)] + BEHIND >= round;
+#endif
+            atomic { write(0) }
+            atomic { write(round) }
+            arrivals[PAIR(peer, me)] = round
+        fi
+    }
+}
+
+inline finish() {
+    for (peer : 0 .. N - 1) {
+        if
+        :: !SENDS(peer, me)
+        :: else ->
+            arrivals[PAIR(me, peer)] >= round;
+#ifdef GRANT_EARLY
+            grants[PAIR(peer, me)] = round + 1;
+#endif
+            atomic {
+                reading[ROOM(round, me, peer)] = true;
+                assert(room[ROOM(round, me, peer)] == round)
+            }
+            atomic {
+                assert(room[ROOM(round, me, peer)] == round);
+                reading[ROOM(round, me, peer)] = false
+            }
+        fi
+    }
+}
+
+proctype rank(byte me) {
+    byte round, peer, granted;
+    for (round : 1 .. ROUNDS) {
+        release(round);
+        push();
+        finish();
+        if
+        :: true
+        :: true -> grant(round + 1)
+        fi
+    }
+}
+
+init {
+    byte r;
+    atomic {
+        for (r : 0 .. N - 1) {
+            run rank(r)
+        }
+    }
+}
