@@ -176,7 +176,7 @@ static void streams_are_one_sequence(const way *w) {
         unsigned shape = any_number(1u << 20);
         for (int rank = 0; rank < RANKS; rank++)
             for (int i = 0; i < BUFFERS; i++)
-                poke_word(buffers[rank][i], (uint64_t)(turn * 1000000 + i * 1000 + rank));
+                poke_word(buffers[rank][i], (uint64_t)turn * 1000000 + (uint64_t)i * 1000 + (uint64_t)rank);
         for (int rank = 0; rank < RANKS; rank++)
             for (int i = 0; i < BUFFERS; i++) {
                 CUstream stream = streams[rank][any_number(STREAMS)];
