@@ -99,7 +99,7 @@ static void read_twice(size_t step_bytes, int steps) {
     ring r = make_ring(0, step_bytes);
     uint64_t state = 7 + (uint64_t)job.rank;
     for (int step = 0; step < steps; step++) {
-        int slow = step % 8 == (3 * job.rank) % 8;
+        int slow = step % 16 == (5 * job.rank) % 16;
         write_faces(&r, step);
         CHECK_OK(peerwin_halo_start(r.halo, job.stream));
         CHECK_OK(peerwin_halo_finish(r.halo, job.stream));
@@ -112,7 +112,7 @@ static void read_twice(size_t step_bytes, int steps) {
             CHECK_OK(peerwin_halo_release(r.halo, job.stream));
             CHECK_OK(peerwin_halo_release(r.halo, job.stream));
         }
-        if (step % 8 == (3 * job.rank + 4) % 8) {
+        if (step % 16 == (5 * job.rank + 8) % 16) {
             test_sleep_ms((int)test_random_in(&state, 0, 4));
         }
     }
@@ -125,7 +125,7 @@ static void ghosts_stay_as_they_are_until_they_are_released(void) {
 }
 
 static void ghosts_of_thin_rows_stay_too(void) {
-    read_twice(ROW, test_rounds(100, 10));
+    read_twice(ROW, test_rounds(60, 10));
 }
 
 /* Between finish and release nothing may change, although every neighbour has long started the next exchange. */
@@ -181,8 +181,8 @@ static void send_down_the_chain(size_t bytes, int steps) {
 }
 
 static void a_sender_that_receives_nothing_does_not_get_too_far_ahead(void) {
-    send_down_the_chain(64, test_rounds(200, 20));
-    send_down_the_chain(20000, test_rounds(200, 20));
+    send_down_the_chain(64, test_rounds(120, 20));
+    send_down_the_chain(20000, test_rounds(120, 20));
 }
 
 /* ---------------------------------------------------------------------------------------------- two plans */
