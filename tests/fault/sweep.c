@@ -100,6 +100,7 @@ typedef struct {
 
 static peerwin_ctx *ctx;
 static peerwin_win *win;
+static peerwin_halo *halo;
 static leaks_snapshot *without_context;
 static int problems;
 
@@ -113,6 +114,26 @@ static peerwin_status run_init(void) {
 
 static peerwin_status run_alloc(void) {
     return peerwin_win_alloc(ctx, 5000 * ((size_t)job.rank + 1), NULL, &win);
+}
+
+/* A ring of thin rows, so that the plan needs memory of its own. */
+static peerwin_status run_plan(void) {
+    const int right = (job.rank + 1) % job.size;
+    const int left = (job.rank + job.size - 1) % job.size;
+    const peerwin_face send = {right, 1, win, {.offset = 0, .count = {8, 20, 1}, .stride = {32, 0}}};
+    const peerwin_face recv = {left, 1, win, {.offset = 16, .count = {8, 20, 1}, .stride = {32, 0}}};
+    return peerwin_halo_create(ctx, 1, &send, 1, &recv, 0, &halo);
+}
+
+static void check_exchange(void) {
+    static double round;
+    const int left = (job.rank + job.size - 1) % job.size;
+    double value = job.rank + 1000 * ++round;
+    segment_store(win, 19 * 32, &value, sizeof(value));
+    CHECK_OK(peerwin_halo_start(halo, NULL));
+    CHECK_OK(peerwin_halo_finish(halo, NULL));
+    segment_load(win, 19 * 32 + 16, &value, sizeof(value));
+    CHECK(value == left + 1000 * round);
 }
 
 static void check_ring(void) {
@@ -351,6 +372,29 @@ static int alloc_once(const strike *s) {
     return struck;
 }
 
+static int plan_once(const strike *s) {
+    leaks_snapshot *before = leaks_take();
+    halo = NULL;
+    int struck = one_run(run_plan, s);
+    CHECK((results[job.rank].status == PEERWIN_OK) == (halo != NULL));
+    if (halo == NULL && !any_broken()) {
+        CHECK_OK(run_plan());
+    }
+    if (halo != NULL && !any_broken()) {
+        check_exchange();
+    }
+    CHECK_OK(peerwin_halo_free(halo));
+    if (any_broken()) {
+        CHECK_OK(peerwin_win_free(win));
+    }
+    int again = any_broken();
+    check_left_over(before);
+    if (again) {
+        CHECK_OK(run_alloc());
+    }
+    return struck;
+}
+
 /*
  * Whoever connects in init and then hangs up is turned away as a stranger. No rank does that, so a failure that looks
  * like it begins after the first messages of those that connect.
@@ -407,8 +451,19 @@ static void alloc_survives_a_failure_of_any_call(void) {
     test_env("PEERWIN_LOG", NULL);
 }
 
+static void plan_survives_a_failure_of_any_call(void) {
+    test_env("PEERWIN_LOG", "error");
+    new_context();
+    CHECK_OK(run_alloc());
+    sweep("peerwin_halo_create", plan_once);
+    CHECK_OK(peerwin_win_free(win));
+    end_context();
+    test_env("PEERWIN_LOG", NULL);
+}
+
 static const test_case cases[] = {
     TEST_CASE(init_survives_a_failure_of_any_call, 1, 0),
     TEST_CASE(alloc_survives_a_failure_of_any_call, 1, 0),
+    TEST_CASE(plan_survives_a_failure_of_any_call, 1, 0),
 };
 TEST_MAIN(cases)
