@@ -8,7 +8,7 @@
  * The receiver decides for each face whether it comes through its staging area, and says where; the sender reads that
  * in the receiver's record. Whatever can fail on one rank alone is done before an agreement.
  */
-#include "halo/halo.h"
+#include "halo/draft.h"
 
 #include "transfer/box.h"
 #include "transfer/door.h"
@@ -21,21 +21,6 @@
 
 /* Signals are on lines of their own as long as there are enough of them. */
 enum { SLOTS_PER_LINE = PW_LINE / (int)sizeof(uint64_t), MOST_SIGNALS = 65536 };
-
-/* Plans that push more than this wake their neighbours one by one. */
-enum { LARGE = 8192 };
-
-/* A plan in the making. */
-typedef struct {
-    peerwin_halo *halo;
-    peerwin_face *sent; /* my send faces, without those to nobody; the plan keeps the receive faces */
-    int num_sent, num_received;
-    pw_face_record *records; /* of both */
-    const pw_face_record **targets;
-    int *ranks;          /* of the neighbours */
-    pw_face_list *lists; /* of all ranks, in `all` */
-    void *all;
-} draft;
 
 /* ---- memory */
 
@@ -53,7 +38,7 @@ static void release(pw_plan *plan) {
     free(halo);
 }
 
-static void discard(draft *d) {
+static void discard(pw_draft *d) {
     free(d->sent);
     free(d->records);
     free(d->targets);
@@ -67,7 +52,7 @@ static void *entries(size_t count, size_t bytes) {
     return calloc(count + 1, bytes);
 }
 
-static int take_memory(draft *d, const pw_faces *faces) {
+static int take_memory(pw_draft *d, const pw_faces *faces) {
     size_t sends = (size_t)faces->num_send;
     size_t receives = (size_t)faces->num_recv;
     size_t both = sends + receives;
@@ -115,7 +100,7 @@ static void note_neighbor(peerwin_halo *halo, int rank, unsigned role) {
 }
 
 /* In host space small faces and thin rows from another rank go through my staging area. */
-static void stage(draft *d, pw_face_record *record) {
+static void stage(pw_draft *d, pw_face_record *record) {
     const peerwin_ctx *ctx = d->halo->ctx;
     const peerwin_box given = pw_face_box(record);
     const peerwin_box box = pw_box_simplify(&given);
@@ -128,7 +113,7 @@ static void stage(draft *d, pw_face_record *record) {
     d->halo->half += pw_pad_round(record->bytes, PW_LINE);
 }
 
-static void describe(draft *d) {
+static void describe(pw_draft *d) {
     peerwin_halo *halo = d->halo;
     for (int i = 0; i < d->num_sent; i++) {
         d->records[i] = pw_face_describe(&d->sent[i]);
@@ -164,7 +149,7 @@ static peerwin_status check_arguments(const peerwin_ctx *ctx, const pw_faces *fa
 }
 
 /* Everything that needs no other rank. */
-static peerwin_status prepare(draft *d, peerwin_ctx *ctx, const pw_faces *faces, const pw_site *site) {
+static peerwin_status prepare(pw_draft *d, peerwin_ctx *ctx, const pw_faces *faces, const pw_site *site) {
     peerwin_halo *halo = calloc(1, sizeof *halo);
     if (!halo)
         return pw_fail_errno(site, ENOMEM, "calloc");
@@ -191,7 +176,7 @@ typedef struct {
     int64_t sends, receives;
 } counts;
 
-static void read_lists(draft *d, const counts *all, size_t most) {
+static void read_lists(pw_draft *d, const counts *all, size_t most) {
     const pw_face_record *records = d->all;
     for (int rank = 0; rank < d->halo->ctx->size; rank++) {
         const pw_face_record *first = records + (size_t)rank * most;
@@ -211,7 +196,7 @@ static size_t most_faces(const counts *all, int size) {
 }
 
 /* Every rank contributes as many records as the one that has most. */
-static peerwin_status gather_records(draft *d, const counts *all, const pw_site *site) {
+static peerwin_status gather_records(pw_draft *d, const counts *all, const pw_site *site) {
     peerwin_ctx *ctx = d->halo->ctx;
     size_t most = most_faces(all, ctx->size);
     size_t bytes = most * sizeof(pw_face_record);
@@ -230,7 +215,7 @@ static peerwin_status gather_records(draft *d, const counts *all, const pw_site 
     return status;
 }
 
-static peerwin_status gather(draft *d, const pw_site *site) {
+static peerwin_status gather(pw_draft *d, const pw_site *site) {
     const counts mine = {d->num_sent, d->num_received};
     void *all = NULL;
     peerwin_status status = pw_ctx_gather(d->halo->ctx, &mine, sizeof mine, &all, site);
@@ -240,87 +225,9 @@ static peerwin_status gather(draft *d, const pw_site *site) {
     return status;
 }
 
-/* ---- what is to be moved */
-
-static peerwin_win *find_window(const peerwin_ctx *ctx, uint64_t ordinal) {
-    for (peerwin_win *win = ctx->windows; win; win = win->next)
-        if (pw_win_ordinal(win) == ordinal && !win->of_plan)
-            return win;
-    return NULL;
-}
-
-/* What the receivers say of their boxes came in a message: nothing may be stored outside their segments. */
-static peerwin_status check_targets(const draft *d, const pw_site *site) {
-    for (int i = 0; i < d->num_sent; i++) {
-        const int rank = d->sent[i].peer;
-        const peerwin_win *win = find_window(d->halo->ctx, d->targets[i]->window);
-        const peerwin_box box = pw_face_box(d->targets[i]);
-        size_t extent = 0;
-        if (!win || pw_box_extent(&box, &extent) != 0 || pw_box_bytes(&box) != d->targets[i]->bytes ||
-            (extent > 0 && !pw_in_range(&win->peers[rank], box.offset, extent)))
-            return pw_fail(PEERWIN_ERR_INTERNAL, site, "the face received from rank %d is none of its segment", rank);
-    }
-    return PEERWIN_OK;
-}
-
-static void add_push(const draft *d, pw_moves *moves, int i) {
-    const peerwin_halo *halo = d->halo;
-    const pw_face_record *target = d->targets[i];
-    const peerwin_face *face = &d->sent[i];
-    const char *from = face->win->peers[halo->ctx->rank].base;
-    peerwin_win *win = target->staged ? halo->win : find_window(halo->ctx, target->window);
-    peerwin_box box = pw_face_box(target);
-    if (target->staged)
-        box = pw_box_packed(&face->box, target->place);
-    if (target->bytes > 0)
-        pw_moves_add(moves, win, win->peers[face->peer].base, &box, from, &face->box);
-}
-
-static void add_spread(const draft *d, pw_moves *moves, int i) {
-    const peerwin_halo *halo = d->halo;
-    const int me = halo->ctx->rank;
-    const pw_face_record *record = &d->records[d->num_sent + i];
-    const peerwin_face *face = &halo->received[i];
-    if (!record->staged)
-        return;
-    const peerwin_box box = pw_box_packed(&face->box, record->place);
-    pw_moves_add(moves, face->win, face->win->peers[me].base, &face->box, halo->win->peers[me].base, &box);
-}
-
-static pw_move *collect_pushes(const draft *d, int rank, int staged, pw_moves *moves, pw_move *list) {
-    moves->list = list;
-    for (int i = 0; i < d->num_sent; i++)
-        if (d->sent[i].peer == rank && (int)d->targets[i]->staged == staged)
-            add_push(d, moves, i);
-    pw_moves_settle(moves);
-    return list + moves->count;
-}
-
-static pw_move *collect_spreads(const draft *d, int rank, pw_moves *moves, pw_move *list) {
-    moves->list = list;
-    for (int i = 0; i < d->num_received; i++)
-        if (d->halo->received[i].peer == rank)
-            add_spread(d, moves, i);
-    pw_moves_settle(moves);
-    return list + moves->count;
-}
-
-static void write_down(const draft *d) {
-    peerwin_halo *halo = d->halo;
-    pw_move *list = collect_pushes(d, halo->ctx->rank, 0, &halo->own, halo->moves);
-    for (int i = 0; i < halo->num_neighbors; i++) {
-        pw_halo_neighbor *n = &halo->neighbors[i];
-        list = collect_pushes(d, n->rank, 0, &n->push, list);
-        list = collect_pushes(d, n->rank, 1, &n->post, list);
-        list = collect_spreads(d, n->rank, &n->spread, list);
-        n->half = halo->win->peers[n->rank].bytes / 2;
-        halo->large |= n->push.count > 0 || n->half > LARGE;
-    }
-}
-
 /* ---- make and free */
 
-static peerwin_status make_window(draft *d, const pw_site *site) {
+static peerwin_status make_window(pw_draft *d, const pw_site *site) {
     peerwin_halo *halo = d->halo;
     peerwin_win_config config;
     peerwin_win_config_init(&config);
@@ -335,7 +242,7 @@ static peerwin_status make_window(draft *d, const pw_site *site) {
 }
 
 /* The ranks are together: from here on nothing fails on one of them alone. */
-static peerwin_status make_together(draft *d, const pw_site *site) {
+static peerwin_status make_together(pw_draft *d, const pw_site *site) {
     peerwin_ctx *ctx = d->halo->ctx;
     ctx->next_plan++;
     peerwin_status status = gather(d, site);
@@ -343,13 +250,13 @@ static peerwin_status make_together(draft *d, const pw_site *site) {
         return status;
     status = pw_faces_pair(d->lists, ctx->rank, d->targets, site);
     if (status == PEERWIN_OK)
-        status = check_targets(d, site);
+        status = pw_draft_check_targets(d, site);
     status = pw_ctx_agree(ctx, status, site);
     if (status == PEERWIN_OK)
         status = make_window(d, site);
     if (status != PEERWIN_OK)
         return status;
-    write_down(d);
+    pw_draft_settle(d);
     d->halo->plan.next = ctx->plans;
     ctx->plans = &d->halo->plan;
     return PEERWIN_OK;
@@ -357,7 +264,7 @@ static peerwin_status make_together(draft *d, const pw_site *site) {
 
 peerwin_status pw_halo_make(peerwin_ctx *ctx, const pw_faces *faces, unsigned flags, peerwin_status ready,
                             peerwin_halo **halo_out, const pw_site *site) {
-    draft d = {0};
+    pw_draft d = {0};
     if (ready == PEERWIN_OK)
         ready = check_arguments(ctx, faces, flags, halo_out, site);
     if (ready == PEERWIN_OK)
