@@ -255,7 +255,7 @@ static void shared_plans_take_turns_between_barriers(void) {
 
 /* On a stream nothing times out but the host's wait, which is repeated. */
 static void early_on_a_stream(void) {
-    ring r = make_ring(150, ROW);
+    ring r = make_ring(500, ROW);
     write_faces(&r, 1);
     if (job.rank == 0) {
         CHECK_OK(peerwin_halo_start(r.halo, job.stream));
