@@ -49,7 +49,7 @@ static __device__ __forceinline__ void copy_part_of(const pw_copy_args *a) {
         const uint32_t shift = (uint32_t)((uintptr_t)from & 15);
         SIMK_EACH_LANE {
             if (shift == 0)
-                pw_dev_copy_aligned(to, from, count, threadIdx.x, LANES);
+                pw_dev_copy_aligned(to, from, count, threadIdx.x, LANES, 1);
             else
                 pw_dev_copy_cut(to, from - shift, shift, count, threadIdx.x, LANES, 1);
         }

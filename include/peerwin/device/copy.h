@@ -19,7 +19,7 @@
 #if defined(__CUDACC__) || defined(SIMCUDA_SIMKERNEL_H)
 
 /* Loads in flight per lane; those that are cut make two loads for each. */
-enum { PW_DEV_DEPTH = 8, PW_DEV_HALF = PW_DEV_DEPTH / 2, PW_DEV_CUT_DEPTH = 4 };
+enum { PW_DEV_DEPTH = 8, PW_DEV_CUT_DEPTH = 4 };
 
 /* So many vectors are counted in 32 bits at most. */
 enum { PW_DEV_PART = 1 << 30 };
@@ -113,64 +113,28 @@ PW_DEV uint32_t pw_dev_late(uint32_t index, int constant) {
 }
 
 /*
- * `count` vectors, at most PW_DEV_PART, both sides aligned, by lanes whose number is a constant, so that addresses are
- * offsets and cost nothing. Loads past the end repeat the last one: no branch stands between the loads.
+ * `count` vectors, at most PW_DEV_PART, both sides aligned. Loads past the end repeat the last one: no branch stands
+ * between the loads. `constant`: the number of lanes is a constant, and addresses are offsets that cost nothing.
  */
-PW_DEV void pw_dev_copy_aligned(char *to, const char *from, uint32_t count, uint32_t lane, uint32_t lanes) {
-    for (uint32_t i = lane; i < count; i += PW_DEV_DEPTH * lanes) {
-        uint4 value[PW_DEV_DEPTH];
-        PW_DEV_UNROLL for (uint32_t k = 0; k < PW_DEV_DEPTH; k++) {
-            const uint32_t at = i + k * lanes;
-            value[k] = pw_dev_load16(from + 16 * (uint64_t)(at < count ? at : count - 1));
-        }
-        PW_DEV_UNROLL for (uint32_t k = 0; k < PW_DEV_DEPTH; k++) {
-            const uint32_t at = i + k * lanes;
-            if (at < count)
-                pw_dev_store16(to + 16 * (uint64_t)at, value[k]);
-        }
-    }
-}
-
-/* Half of a lane's loads, from vector i on; those past the end repeat the last one. */
-PW_DEV void pw_dev_load_half(uint4 *value, const char *from, uint32_t i, uint32_t count, uint32_t lanes) {
-    PW_DEV_UNROLL for (uint32_t k = 0; k < PW_DEV_HALF; k++) {
-        const uint32_t at = pw_dev_late(i + k * lanes, 0);
-        value[k] = pw_dev_load16(from + 16 * (uint64_t)(at < count ? at : count - 1));
-    }
-}
-
-/* And their stores; `whole`: none is past the end. */
-PW_DEV void pw_dev_store_half(char *to, const uint4 *value, uint32_t i, uint32_t count, uint32_t lanes, int whole) {
-    PW_DEV_UNROLL for (uint32_t k = 0; k < PW_DEV_HALF; k++) {
-        const uint32_t at = pw_dev_late(i + k * lanes, 0);
-        if (whole || at < count)
-            pw_dev_store16(to + 16 * (uint64_t)at, value[k]);
-    }
-}
-
-/*
- * The same for any number of lanes, which are perhaps the only ones on their multiprocessor: of a lane's loads one half
- * is always in flight while the other is stored.
- */
-PW_DEV void pw_dev_copy_rolling(char *to, const char *from, uint32_t count, uint32_t lane, uint32_t lanes) {
-    const uint32_t half = PW_DEV_HALF * lanes;
-    uint4 a[PW_DEV_HALF], b[PW_DEV_HALF];
-    uint32_t i = lane;
+PW_DEV void pw_dev_copy_aligned(char *to, const char *from, uint32_t count, uint32_t lane, uint32_t lanes,
+                                int constant) {
     if (count <= lanes) { /* short ones should not pay for long ones */
         if (lane < count)
             pw_dev_store16(to + 16 * (uint64_t)lane, pw_dev_load16(from + 16 * (uint64_t)lane));
         return;
     }
-    pw_dev_load_half(a, from, i, count, lanes);
-    pw_dev_load_half(b, from, i + half, count, lanes);
-    for (; i + 2 * half < count; i += 2 * half) {
-        pw_dev_store_half(to, a, i, count, lanes, 1);
-        pw_dev_load_half(a, from, i + 2 * half, count, lanes);
-        pw_dev_store_half(to, b, i + half, count, lanes, 1);
-        pw_dev_load_half(b, from, i + 3 * half, count, lanes);
+    for (uint32_t i = lane; i < count; i += PW_DEV_DEPTH * lanes) {
+        uint4 value[PW_DEV_DEPTH];
+        PW_DEV_UNROLL for (uint32_t k = 0; k < PW_DEV_DEPTH; k++) {
+            const uint32_t at = pw_dev_late(i + k * lanes, constant);
+            value[k] = pw_dev_load16(from + 16 * (uint64_t)(at < count ? at : count - 1));
+        }
+        PW_DEV_UNROLL for (uint32_t k = 0; k < PW_DEV_DEPTH; k++) {
+            const uint32_t at = pw_dev_late(i + k * lanes, constant);
+            if (at < count)
+                pw_dev_store16(to + 16 * (uint64_t)at, value[k]);
+        }
     }
-    pw_dev_store_half(to, a, i, count, lanes, 0);
-    pw_dev_store_half(to, b, i + half, count, lanes, 0);
 }
 
 /* The same for a source that is not aligned: `from` is the aligned address below it, and it begins `shift` bytes later.
@@ -236,7 +200,7 @@ PW_DEV void pw_dev_copy_any(char *to, const char *from, uint64_t bytes, uint32_t
         const uint32_t part = count - done < PW_DEV_PART ? (uint32_t)(count - done) : (uint32_t)PW_DEV_PART;
         const uint64_t begin = head + 16 * done;
         if (shift == 0)
-            pw_dev_copy_rolling(to + begin, from + begin, part, lane, lanes);
+            pw_dev_copy_aligned(to + begin, from + begin, part, lane, lanes, 0);
         else
             pw_dev_copy_cut(to + begin, from + begin - shift, shift, part, lane, lanes, 0);
     }
@@ -261,7 +225,7 @@ PW_DEV void pw_dev_copy(void *to_, const void *from_, uint64_t bytes, uint32_t l
         if (8 * (uint64_t)lane < bytes)
             pw_dev_store_cell(to + 8 * lane, pw_dev_load_cell(from + 8 * lane, 8), 8);
     } else if (bits % 16 == 0 && bytes <= 16 * (uint64_t)PW_DEV_PART) {
-        pw_dev_copy_rolling(to, from, (uint32_t)(bytes / 16), lane, lanes);
+        pw_dev_copy_aligned(to, from, (uint32_t)(bytes / 16), lane, lanes, 0);
     } else {
         pw_dev_copy_any(to, from, bytes, lane, lanes);
     }
