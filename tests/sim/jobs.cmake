@@ -54,10 +54,10 @@ peerwin_sim_test(legacy sync RANKS 4 ON pcie:4)
 # After an abort nobody waits for anybody, so an owner may free legacy memory that a peer has still open. A driver lets
 # that pass.
 peerwin_sim_test(legacy process RANKS 2 ON same-gpu ENV PWTEST_STREAM=own SIMCUDA_STRICT=0)
-peerwin_sim_test(legacy cases RANKS 8 ON nvswitch:8)
+peerwin_sim_test(legacy cases RANKS 2 ON nvswitch:8)
 
 peerwin_sim_test(fabric context RANKS 3 ON same-gpu)
-peerwin_sim_test(fabric window RANKS 4 ON nodes:2x2 NODE_RANKS 2)
+peerwin_sim_test(fabric window RANKS 2 ON nodes:2x1 NODE_RANKS 1)
 peerwin_sim_test(fabric box RANKS 2 ON nodes:2x1 NODE_RANKS 1)
 peerwin_sim_test(fabric sync RANKS 4 ON nodes:2x1 NODE_RANKS 2 ENV PWTEST_STREAM=own)
 peerwin_sim_test(fabric cases RANKS 3 ON nodes:3x1 NODE_RANKS 1)
@@ -83,10 +83,9 @@ peerwin_sim_test(any cases NAME sim.onequeue.cases RANKS 4 ON nvswitch:8 ENV SIM
 function(peerwin_sim_kind kind program)
   peerwin_sim_test(any ${program} NAME sim.${kind}.${program} ${ARGN} ENV PEERWIN_BARRIER=${kind})
 endfunction()
-foreach(program sync cases)
-  peerwin_sim_kind(kernel ${program} RANKS 3 ON same-gpu)
-  peerwin_sim_kind(event ${program} RANKS 3 ON nvswitch:8)
-endforeach()
+peerwin_sim_kind(kernel sync RANKS 3 ON same-gpu)
+peerwin_sim_kind(kernel cases RANKS 2 ON same-gpu)
+peerwin_sim_kind(event sync RANKS 3 ON nvswitch:8)
 peerwin_sim_test(any allreduce RANKS 3 ON same-gpu)
 peerwin_sim_test(any allreduce NAME sim.kernel.allreduce RANKS 1 4 ON nvswitch:8)
 
@@ -118,9 +117,9 @@ peerwin_sim_test(any attach RANKS 3 ON pcie:4 ENV PWTEST_STREAM=own)
 peerwin_sim_test(any sweep RANKS 2 ON same-gpu TIMEOUT 120 ARGS
   attach_of_an_allocation_survives_a_failure_of_any_driver_call
   attach_of_a_pools_memory_survives_a_failure_of_any_driver_call)
-peerwin_sim_test(any sweep RANKS 3 ON same-gpu TIMEOUT 120 ARGS init_survives_a_failure_of_any_driver_call
+peerwin_sim_test(any sweep NAME sim.any.sweep_init RANKS 2 ON same-gpu TIMEOUT 120 ARGS init_survives_a_failure_of_any_driver_call
   transfers_survive_a_failure_of_any_driver_call free_survives_a_failure_of_any_driver_call)
-peerwin_sim_test(any sweep RANKS 4 ON same-gpu TIMEOUT 120 ARGS alloc_survives_a_failure_of_any_driver_call
+peerwin_sim_test(any sweep NAME sim.any.sweep_alloc RANKS 3 ON same-gpu TIMEOUT 120 ARGS alloc_survives_a_failure_of_any_driver_call
   attach_of_virtual_memory_survives_a_failure_of_any_driver_call finalize_survives_a_failure_of_any_driver_call)
 peerwin_sim_test(any sweep NAME sim.event.sweep RANKS 2 ON same-gpu ENV PEERWIN_BARRIER=event PWTEST_CALLS=Event
   TIMEOUT 120 ARGS init_survives_a_failure_of_any_driver_call transfers_survive_a_failure_of_any_driver_call
