@@ -79,15 +79,15 @@ peerwin_sim_test(any halo_steps NAME sim.onequeue.halo_steps RANKS 2 ON nvswitch
 peerwin_sim_test(any sync NAME sim.onequeue.sync RANKS 2 ON same-gpu ENV SIMCUDA_ONE_QUEUE=1)
 peerwin_sim_test(any cases NAME sim.onequeue.cases RANKS 4 ON nvswitch:8 ENV SIMCUDA_ONE_QUEUE=1 PWTEST_STREAM=own)
 
-# Barriers of each kind, and all-reduces by kernels that wait and in parts.
+# Barriers of each kind, and all-reduces by kernels that wait and in parts; with one queue for all streams, too.
 function(peerwin_sim_kind kind program)
-  peerwin_sim_test(any ${program} NAME sim.${kind}.${program} ${ARGN} ENV PEERWIN_BARRIER=${kind})
+  peerwin_sim_test(any ${program} NAME sim.${kind}.${program} ${ARGN} ENV PEERWIN_BARRIER=${kind} SIMCUDA_ONE_QUEUE=1)
 endfunction()
 peerwin_sim_kind(kernel sync RANKS 3 ON same-gpu)
 peerwin_sim_kind(kernel cases RANKS 2 ON same-gpu)
 peerwin_sim_kind(event sync RANKS 3 ON nvswitch:8)
 peerwin_sim_test(any allreduce RANKS 3 ON same-gpu)
-peerwin_sim_test(any allreduce NAME sim.kernel.allreduce RANKS 1 4 ON nvswitch:8)
+peerwin_sim_test(any allreduce NAME sim.kernel.allreduce RANKS 1 4 ON nvswitch:8 ENV SIMCUDA_ONE_QUEUE=1)
 
 # ---- programs of CUDA space ----
 
