@@ -566,8 +566,11 @@ PEERWIN_API PEERWIN_MUST_USE peerwin_status peerwin_halo_create_cart(peerwin_win
 /**
  * Begins an exchange: lets my neighbours overwrite my ghosts, unless peerwin_halo_release did, and pushes each of my
  * faces as soon as its receiver allows it. Not collective: it waits for no rank but those that get faces from me. In
- * host space it blocks until they are pushed; in CUDA space the stream does, and while it is capturing the call is
- * UNSUPPORTED.
+ * host space it blocks until they are pushed; in CUDA space the stream does.
+ *
+ * While the stream captures, start and finish become part of the graph, on all ranks alike; a graph holds whole
+ * exchanges, may run again and again, and must not be launched between a release and the next start outside of it.
+ * UNSUPPORTED then: release, and all three where the pair has no native atomics or memory is of kind HOST.
  *
  * TIMEOUT: the text names the ranks that have not released their ghosts; call again to go on, and nothing else on this
  * plan before. PEER_LOST, ABORTED: the context is broken. STATE: the exchange before is not finished. ARG: halo is

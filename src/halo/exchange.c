@@ -171,7 +171,8 @@ static peerwin_status finish_here(peerwin_halo *halo, const pw_site *site) {
 
 static peerwin_status refuse(const peerwin_halo *halo, const char *what, const pw_site *site) {
     static const char *const states[] = {"is not under way", "timed out in start, which must be repeated first",
-                                         "has been started", "timed out in finish, which must be repeated first"};
+                                         "has been started", "timed out in finish, which must be repeated first",
+                                         "is being captured"};
     return pw_fail(PEERWIN_ERR_STATE, site, "%s is not its turn: exchange %" PRIu64 " of halo plan %u %s", what,
                    halo->epoch, halo->plan.ordinal, states[halo->state]);
 }
@@ -238,9 +239,39 @@ static peerwin_status release(peerwin_halo *halo, peerwin_stream stream, const p
     return status;
 }
 
+/* While the stream captures, start and finish belong to the graph, whose exchanges have words of their own. */
+static peerwin_status capture_start(peerwin_halo *halo, peerwin_stream stream, const pw_site *site) {
+    if (halo->state != PW_HALO_IDLE)
+        return refuse(halo, "start", site);
+    if (halo->granted != halo->epoch)
+        return pw_fail(PEERWIN_ERR_STATE, site,
+                       "the ghosts of halo plan %u were released already, which only a start outside of graphs can use",
+                       halo->plan.ordinal);
+    peerwin_status status = pw_halo_capture_start(halo, stream, site);
+    if (status == PEERWIN_OK)
+        halo->state = PW_HALO_CAPTURED;
+    return status;
+}
+
+static peerwin_status capture_finish(peerwin_halo *halo, peerwin_stream stream, const pw_site *site) {
+    if (halo->state != PW_HALO_CAPTURED)
+        return refuse(halo, "finish", site);
+    halo->state = PW_HALO_IDLE;
+    return pw_halo_capture_finish(halo, stream, site);
+}
+
+static peerwin_status capture_release(peerwin_halo *halo, peerwin_stream stream, const pw_site *site) {
+    (void)halo;
+    (void)stream;
+    return pw_fail(PEERWIN_ERR_UNSUPPORTED, site,
+                   "the stream is capturing, and in graphs the next start releases the ghosts: leave this call out");
+}
+
+typedef peerwin_status step(peerwin_halo *halo, peerwin_stream stream, const pw_site *site);
+
 /* The way of all three: into the context, on to a stream that is one, and back. */
-static peerwin_status run(peerwin_halo *halo, peerwin_stream stream, const char *call,
-                          peerwin_status (*step)(peerwin_halo *, peerwin_stream, const pw_site *)) {
+static peerwin_status run(peerwin_halo *halo, peerwin_stream stream, const char *call, step *now, step *in_graph) {
+    int capturing = 0;
     if (!halo)
         return pw_refuse_null(NULL, call, "halo");
     peerwin_ctx *ctx = halo->ctx;
@@ -249,21 +280,21 @@ static peerwin_status run(peerwin_halo *halo, peerwin_stream stream, const char 
         return status;
     const pw_site *site = PW_SITE(call, NULL, ctx->rank, PW_NONE);
     if (pw_on_streams(ctx))
-        status = pw_halo_stream_check(ctx, stream, site);
+        status = pw_halo_stream_check(halo, stream, site, &capturing);
     if (status == PEERWIN_OK)
-        status = step(halo, stream, site);
+        status = (capturing ? in_graph : now)(halo, stream, site);
     pw_ctx_leave(ctx);
     return status;
 }
 
 peerwin_status peerwin_halo_start(peerwin_halo *halo, peerwin_stream stream) {
-    return run(halo, stream, "peerwin_halo_start", start);
+    return run(halo, stream, "peerwin_halo_start", start, capture_start);
 }
 
 peerwin_status peerwin_halo_finish(peerwin_halo *halo, peerwin_stream stream) {
-    return run(halo, stream, "peerwin_halo_finish", finish);
+    return run(halo, stream, "peerwin_halo_finish", finish, capture_finish);
 }
 
 peerwin_status peerwin_halo_release(peerwin_halo *halo, peerwin_stream stream) {
-    return run(halo, stream, "peerwin_halo_release", release);
+    return run(halo, stream, "peerwin_halo_release", release, capture_release);
 }

@@ -4,7 +4,7 @@
  *
  * A halo plan: which bytes go where, settled once, and where the exchange stands.
  *
- * A plan has a window of its own. Its signals are the handshake: two words per writer, each on a line of its own, which
+ * A plan has a window of its own. Its signals are the handshake: words per writer, each on a line of its own, which
  * count exchanges. GRANT at a sender: the receiver lets exchange n overwrite its ghosts. ARRIVAL at a receiver: the
  * sender's faces of exchange n are there. Its data is the staging area, into which peers put small faces and those of
  * thin rows, and from which finish spreads them; it has two halves, used by turns. Host space only.
@@ -21,7 +21,13 @@ enum { PW_HALO_SENDS_TO_ME = 1, PW_HALO_GETS_FROM_ME = 2 };
 
 /* Faces of at most so many bytes are staged whatever their rows: a copy more takes less time than a wait more. */
 enum { PW_HALO_SMALL = 1024 };
-typedef enum { PW_HALO_GRANT = 0, PW_HALO_ARRIVAL = 1 } pw_halo_word;
+typedef enum {
+    PW_HALO_GRANT = 0,
+    PW_HALO_ARRIVAL = 1,
+    PW_HALO_GRAPH_GRANT = 2, /* the same for exchanges in graphs: added to, and taken from */
+    PW_HALO_GRAPH_ARRIVAL = 3,
+    PW_HALO_WORDS = 4
+} pw_halo_word;
 
 /* A rank with which this one exchanges faces; itself is none. */
 typedef struct {
@@ -34,8 +40,8 @@ typedef struct {
     size_t half;     /* bytes of half its staging area */
 } pw_halo_neighbor;
 
-/* STARTING and FINISHING: timed out, and to be repeated. */
-typedef enum { PW_HALO_IDLE = 0, PW_HALO_STARTING, PW_HALO_STARTED, PW_HALO_FINISHING } pw_halo_state;
+/* STARTING and FINISHING: timed out, and to be repeated. CAPTURED: a graph has the start, and wants the finish. */
+typedef enum { PW_HALO_IDLE = 0, PW_HALO_STARTING, PW_HALO_STARTED, PW_HALO_FINISHING, PW_HALO_CAPTURED } pw_halo_state;
 
 struct peerwin_halo {
     pw_plan plan; /* first: what the layers below know of it */
@@ -57,7 +63,7 @@ struct peerwin_halo {
 
 /* The slot that `writer` writes at the other side. */
 static inline unsigned pw_halo_slot(const peerwin_halo *halo, pw_halo_word word, int writer) {
-    return (2u * (unsigned)writer + (unsigned)word) * halo->stride;
+    return (PW_HALO_WORDS * (unsigned)writer + (unsigned)word) * halo->stride;
 }
 
 /*
@@ -68,9 +74,14 @@ PEERWIN_MUST_USE peerwin_status pw_halo_make(peerwin_ctx *ctx, const pw_faces *f
                                              peerwin_status ready, peerwin_halo **halo_out, const pw_site *site);
 
 /* start, finish and release in CUDA space: work for the stream. The sequence was checked. stream.c. */
-PEERWIN_MUST_USE peerwin_status pw_halo_stream_check(peerwin_ctx *ctx, peerwin_stream stream, const pw_site *site);
+PEERWIN_MUST_USE peerwin_status pw_halo_stream_check(const peerwin_halo *halo, peerwin_stream stream,
+                                                     const pw_site *site, int *capturing_out);
 PEERWIN_MUST_USE peerwin_status pw_halo_stream_release(peerwin_halo *halo, peerwin_stream stream, const pw_site *site);
 PEERWIN_MUST_USE peerwin_status pw_halo_stream_start(peerwin_halo *halo, peerwin_stream stream, const pw_site *site);
 PEERWIN_MUST_USE peerwin_status pw_halo_stream_finish(peerwin_halo *halo, peerwin_stream stream, const pw_site *site);
+
+/* An exchange in a graph: the same every time that it runs. */
+PEERWIN_MUST_USE peerwin_status pw_halo_capture_start(peerwin_halo *halo, peerwin_stream stream, const pw_site *site);
+PEERWIN_MUST_USE peerwin_status pw_halo_capture_finish(peerwin_halo *halo, peerwin_stream stream, const pw_site *site);
 
 #endif

@@ -143,8 +143,9 @@ static peerwin_status check_arguments(const peerwin_ctx *ctx, const pw_faces *fa
     if (faces->num_recv < 0 || (faces->num_recv > 0 && !faces->recv))
         return pw_fail(PEERWIN_ERR_ARG, site, "num_recv is %d and recv is %s", faces->num_recv,
                        faces->recv ? "set" : "NULL");
-    if (ctx->size > MOST_SIGNALS / 2)
-        return pw_fail(PEERWIN_ERR_UNSUPPORTED, site, "halo plans are for at most %d ranks", MOST_SIGNALS / 2);
+    if (ctx->size > MOST_SIGNALS / PW_HALO_WORDS)
+        return pw_fail(PEERWIN_ERR_UNSUPPORTED, site, "halo plans are for at most %d ranks",
+                       MOST_SIGNALS / PW_HALO_WORDS);
     return pw_faces_check(ctx, faces, (flags & PEERWIN_HALO_SHARED) != 0, site);
 }
 
@@ -155,7 +156,7 @@ static peerwin_status prepare(pw_draft *d, peerwin_ctx *ctx, const pw_faces *fac
         return pw_fail_errno(site, ENOMEM, "calloc");
     d->halo = halo;
     halo->ctx = ctx;
-    halo->stride = ctx->size <= MOST_SIGNALS / 2 / SLOTS_PER_LINE ? SLOTS_PER_LINE : 1;
+    halo->stride = ctx->size <= MOST_SIGNALS / PW_HALO_WORDS / SLOTS_PER_LINE ? SLOTS_PER_LINE : 1;
     halo->plan.ordinal = ctx->next_plan + 1;
     halo->plan.release = release;
     if (!take_memory(d, faces))
@@ -233,7 +234,7 @@ static peerwin_status make_window(pw_draft *d, const pw_site *site) {
     peerwin_win_config_init(&config);
     config.neighbors = d->ranks;
     config.num_neighbors = halo->num_neighbors;
-    config.num_signals = 2u * (unsigned)halo->ctx->size * halo->stride;
+    config.num_signals = PW_HALO_WORDS * (unsigned)halo->ctx->size * halo->stride;
     config.name = "halo plan";
     peerwin_status status = pw_win_make(halo->ctx, 2 * halo->half, &config, &halo->win, site);
     if (status == PEERWIN_OK)

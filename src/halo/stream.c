@@ -12,19 +12,25 @@
 #include "halo/halo.h"
 #include "transfer/stream_door.h"
 
-static peerwin_status check(const peerwin_ctx *ctx, peerwin_stream stream, const pw_site *site) {
-    int capturing = 0;
-    peerwin_status status = pw_stream_is_capturing(ctx, stream, site, &capturing);
-    if (status == PEERWIN_OK && capturing)
-        status = pw_fail(PEERWIN_ERR_UNSUPPORTED, site,
-                         "the stream is capturing, and this version cannot put halo plans into graphs: exchange "
-                         "between the launches");
+/* In graphs words are added to, which not every link can. */
+static peerwin_status check_capture(const peerwin_halo *halo, const pw_site *site) {
+    peerwin_status status = PEERWIN_OK;
+    for (int i = 0; i < halo->num_neighbors && status == PEERWIN_OK; i++) {
+        pw_site there = *site;
+        there.peer = halo->neighbors[i].rank;
+        status = pw_stream_check_signal(halo->win, there.peer, PEERWIN_SIGNAL_ADD, &there);
+    }
     return status;
 }
 
-peerwin_status pw_halo_stream_check(peerwin_ctx *ctx, peerwin_stream stream, const pw_site *site) {
+peerwin_status pw_halo_stream_check(const peerwin_halo *halo, peerwin_stream stream, const pw_site *site,
+                                    int *capturing_out) {
+    peerwin_ctx *ctx = halo->ctx;
     peerwin_status status = pw_stream_enter(ctx, stream, site);
-    return status == PEERWIN_OK ? pw_stream_leave(ctx, check(ctx, stream, site)) : status;
+    if (status != PEERWIN_OK)
+        return status;
+    status = pw_stream_leave(ctx, pw_stream_is_capturing(ctx, stream, site, capturing_out));
+    return status == PEERWIN_OK && *capturing_out ? check_capture(halo, site) : status;
 }
 
 static peerwin_status tell(peerwin_halo *halo, const pw_halo_neighbor *n, pw_halo_word word, peerwin_stream stream,
@@ -91,5 +97,46 @@ peerwin_status pw_halo_stream_finish(peerwin_halo *halo, peerwin_stream stream, 
     for (int i = 0; i < halo->num_neighbors && status == PEERWIN_OK; i++)
         if (halo->neighbors[i].roles & PW_HALO_SENDS_TO_ME)
             status = await(halo, &halo->neighbors[i], PW_HALO_ARRIVAL, stream, site);
+    return status;
+}
+
+/* ---- in graphs: no numbers, so that a graph can run again and again */
+
+static peerwin_status add(peerwin_halo *halo, const pw_halo_neighbor *n, pw_halo_word word, peerwin_stream stream,
+                          const pw_site *site) {
+    return pw_stream_signal(halo->win, n->rank, pw_halo_slot(halo, word, halo->ctx->rank), PEERWIN_SIGNAL_ADD, 1,
+                            stream, site);
+}
+
+static peerwin_status take(peerwin_halo *halo, const pw_halo_neighbor *n, pw_halo_word word, peerwin_stream stream,
+                           const pw_site *site) {
+    return pw_stream_consume(halo->win, pw_halo_slot(halo, word, n->rank), 1, stream, site);
+}
+
+peerwin_status pw_halo_capture_start(peerwin_halo *halo, peerwin_stream stream, const pw_site *site) {
+    peerwin_status status = PEERWIN_OK;
+    for (int i = 0; i < halo->num_neighbors && status == PEERWIN_OK; i++)
+        if (halo->neighbors[i].roles & PW_HALO_SENDS_TO_ME)
+            status = add(halo, &halo->neighbors[i], PW_HALO_GRAPH_GRANT, stream, site);
+    if (status == PEERWIN_OK)
+        status = put(&halo->own, halo->ctx->rank, stream, site);
+    for (int i = 0; i < halo->num_neighbors && status == PEERWIN_OK; i++) {
+        const pw_halo_neighbor *n = &halo->neighbors[i];
+        if (!(n->roles & PW_HALO_GETS_FROM_ME))
+            continue;
+        status = take(halo, n, PW_HALO_GRAPH_GRANT, stream, site);
+        if (status == PEERWIN_OK)
+            status = put(&n->push, n->rank, stream, site);
+        if (status == PEERWIN_OK)
+            status = add(halo, n, PW_HALO_GRAPH_ARRIVAL, stream, site);
+    }
+    return status;
+}
+
+peerwin_status pw_halo_capture_finish(peerwin_halo *halo, peerwin_stream stream, const pw_site *site) {
+    peerwin_status status = PEERWIN_OK;
+    for (int i = 0; i < halo->num_neighbors && status == PEERWIN_OK; i++)
+        if (halo->neighbors[i].roles & PW_HALO_SENDS_TO_ME)
+            status = take(halo, &halo->neighbors[i], PW_HALO_GRAPH_ARRIVAL, stream, site);
     return status;
 }

@@ -10,9 +10,11 @@ static peerwin_status absent(const pw_site *site) {
     return pw_fail(PEERWIN_ERR_INTERNAL, site, "this build of peerwin has no CUDA, and no streams");
 }
 
-peerwin_status pw_halo_stream_check(peerwin_ctx *ctx, peerwin_stream stream, const pw_site *site) {
-    (void)ctx;
+peerwin_status pw_halo_stream_check(const peerwin_halo *halo, peerwin_stream stream, const pw_site *site,
+                                    int *capturing_out) {
+    (void)halo;
     (void)stream;
+    (void)capturing_out;
     return absent(site);
 }
 
@@ -29,6 +31,18 @@ peerwin_status pw_halo_stream_start(peerwin_halo *halo, peerwin_stream stream, c
 }
 
 peerwin_status pw_halo_stream_finish(peerwin_halo *halo, peerwin_stream stream, const pw_site *site) {
+    (void)halo;
+    (void)stream;
+    return absent(site);
+}
+
+peerwin_status pw_halo_capture_start(peerwin_halo *halo, peerwin_stream stream, const pw_site *site) {
+    (void)halo;
+    (void)stream;
+    return absent(site);
+}
+
+peerwin_status pw_halo_capture_finish(peerwin_halo *halo, peerwin_stream stream, const pw_site *site) {
     (void)halo;
     (void)stream;
     return absent(site);

@@ -69,8 +69,50 @@ static void a_free_spoils_the_capture_of_a_non_blocking_stream_and_says_so(void)
     test_free(ctx, other);
 }
 
+/* Exchanges in a graph that runs three times, between exchanges outside of it; each brings what its step wrote. */
+static void halo_plans_are_captured_and_run_again(void) {
+    const int right = (job.rank + 1) % job.size;
+    const int left = (job.rank + job.size - 1) % job.size;
+    uint64_t value = 1000 + (uint64_t)job.rank;
+    uint64_t got[3] = {0};
+    peerwin_halo *halo = NULL;
+    peerwin_ctx *ctx = test_context(MPI_COMM_WORLD, 0);
+    peerwin_win *win = test_window(ctx, 4096);
+    const peerwin_face send = {right, 1, win, {.offset = 0, .count = {8, 1, 1}}};
+    const peerwin_face recv = {left, 1, win, {.offset = 8, .count = {8, 1, 1}}};
+    segment_store(win, 0, &value, 8);
+    CHECK_OK(peerwin_halo_create(ctx, 1, &send, 1, &recv, 0, &halo));
+    CHECK_OK(peerwin_halo_start(halo, job.stream));
+    CHECK_OK(peerwin_halo_finish(halo, job.stream));
+    check_done(ctx);
+    begin(CU_STREAM_DEFAULT, CU_STREAM_CAPTURE_MODE_GLOBAL);
+    CHECK_STATUS(peerwin_halo_release(halo, stream), PEERWIN_ERR_UNSUPPORTED, "capturing");
+    CHECK_STATUS(peerwin_halo_finish(halo, stream), PEERWIN_ERR_STATE, "finish");
+    for (int i = 0; i < 3; i++) { /* the value that came is what is sent next: it walks around the ring */
+        CHECK_OK(peerwin_halo_start(halo, stream));
+        CHECK_STATUS(peerwin_halo_start(halo, stream), PEERWIN_ERR_STATE, "captured");
+        CHECK_OK(peerwin_halo_finish(halo, stream));
+        CHECK_OK(peerwin_put(win, job.rank, 0, (char *)peerwin_win_ptr(win, job.rank) + 8, 8, stream));
+    }
+    end(ctx); /* runs it three times */
+    segment_load(win, 8, got, 8);
+    CHECK_EQUAL(got[0], 1000 + (job.rank + 9 * (job.size - 1)) % job.size);
+    CHECK_OK(peerwin_halo_start(halo, job.stream));
+    CHECK_OK(peerwin_halo_finish(halo, job.stream));
+    check_done(ctx);
+    segment_load(win, 8, got, 8);
+    CHECK_EQUAL(got[0], 1000 + (job.rank + 10 * (job.size - 1)) % job.size);
+    CHECK_OK(peerwin_halo_release(halo, job.stream));
+    begin(CU_STREAM_DEFAULT, CU_STREAM_CAPTURE_MODE_GLOBAL);
+    CHECK_STATUS(peerwin_halo_start(halo, stream), PEERWIN_ERR_STATE, "released already");
+    end(ctx);
+    CHECK_OK(peerwin_halo_free(halo));
+    test_free(ctx, win);
+}
+
 static const test_case cases[] = {
     TEST_CASE(windows_can_be_made_but_not_freed_during_a_capture, 1, 0),
+    TEST_CASE(halo_plans_are_captured_and_run_again, 1, 0),
     TEST_CASE(a_free_spoils_the_capture_of_a_non_blocking_stream_and_says_so, 2, 0),
 };
 TEST_MAIN(cases)
