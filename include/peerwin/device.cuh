@@ -40,7 +40,7 @@
  * before it makes that the work of all its threads. Where all ranks of the context and the window are on one device, it
  * is fence.acq_rel.gpu, which is all that kernels and streams of that device need; host memory that a kernel has
  * written for the eyes of a processor needs peerwin_dev_fence before the signal then. peerwin_dev_wait is an acquire
- * (ld.acquire, of the same scope): what the signal's sender did before is visible to the waiting thread, and after a
+ * (ld.acquire.sys): what the signal's sender did before is visible to the waiting thread, and after a
  * block barrier to its block. Additions continue a release sequence: who sees the sum of two has both ranks' data.
  * Signals work across the two worlds: a kernel's signal ends a stream's wait and the other way round. fetch_add, cas,
  * swap and messages are relaxed: they order nothing else. peerwin_dev_fence is for orders beyond these.

@@ -279,7 +279,6 @@ static __device__ __forceinline__ pw_dev_bound bound_of(const pw_meeting *m) {
     bound.broken = m->broken;
     bound.timeout_ns = m->patience;
     bound.context = 0;
-    bound.one_device = m->one_device;
     return bound;
 }
 
@@ -384,7 +383,7 @@ static __device__ __forceinline__ int take_word(const uint64_t *at, uint64_t epo
     pw_dev_watch watch = {0, 0};
     int status = PW_DEV_OK;
     for (;;) {
-        const uint64_t word = pw_dev_load_acquire_in(at, bound->one_device);
+        const uint64_t word = pw_dev_load_acquire(at);
         *data_out = (uint32_t)word;
         if ((uint32_t)(word >> 32) == (uint32_t)epoch)
             return 1;
@@ -417,15 +416,8 @@ static __device__ __forceinline__ void combine(const pw_reduce_args *a, uint64_t
     SIMK_EACH_LANE {
         for (uint32_t i = threadIdx.x; i < a->count; i += blockDim.x) {
             uint64_t value = value_at(a, near_words, epoch, 0, i);
-            for (uint32_t rank = 1; rank < a->size; rank += PART_DEPTH) {
-                uint64_t part[PART_DEPTH]; /* fetched together, combined one after the other */
-                PW_UNROLL for (uint32_t k = 0; k < PART_DEPTH; k++) part[k] =
-                    value_at(a, near_words, epoch, rank + k < a->size ? rank + k : rank, i);
-                PW_UNROLL for (uint32_t k = 0; k < PART_DEPTH; k++) {
-                    if (rank + k < a->size)
-                        value = pw_dev_combine(value, part[k], (int)a->type, (int)a->op);
-                }
-            }
+            for (uint32_t rank = 1; rank < a->size; rank++)
+                value = pw_dev_combine(value, value_at(a, near_words, epoch, rank, i), (int)a->type, (int)a->op);
             if (a->type == PW_DEV_FLOAT)
                 ((pw_dev_any32 *)a->values)[i] = (uint32_t)value;
             else

@@ -139,7 +139,6 @@ typedef struct {
     const uint64_t *broken; /* not 0: waits end, with the status in its upper half */
     uint64_t timeout_ns;    /* PW_DEV_FOREVER: none */
     void *context;          /* host space: whose peers may die */
-    uint32_t one_device;    /* whoever publishes is on this device */
 } pw_dev_bound;
 
 /* A wait that is going on; begins as {0, 0}. */
@@ -181,7 +180,7 @@ PW_DEV int pw_dev_reached(uint64_t value, uint64_t target) {
 PW_DEV int pw_dev_await(const uint64_t *word, uint64_t target, const pw_dev_bound *bound) {
     pw_dev_watch watch = {0, 0};
     int status = PW_DEV_OK;
-    while (!pw_dev_reached(pw_dev_load_acquire_in(word, bound->one_device), target)) {
+    while (!pw_dev_reached(pw_dev_load_acquire(word), target)) {
         if (status != PW_DEV_OK)
             return status;
         status = pw_dev_look(bound, &watch);

@@ -100,7 +100,6 @@ PW_DEV pw_dev_bound pw_dev_bound_of(const peerwin_view *view) {
     bound.broken = view->broken;
     bound.timeout_ns = view->timeout_ns;
     bound.context = view->context;
-    bound.one_device = view->one_device;
     return bound;
 }
 
