@@ -232,7 +232,7 @@ pw_env_mps pw_env_read_mps(void) {
     pw_env_mps mps = {.directory = directory && *directory ? directory : "/tmp/nvidia-mps", .share = PW_ENV_MPS_ALL};
     double percent = percentage ? strtod(percentage, NULL) : 100;
     if (percent > 0 && percent < 100)
-        mps.share = (unsigned)(percent * (PW_ENV_MPS_ALL / 100));
+        mps.share = (unsigned)(percent * PW_ENV_MPS_ALL / 100);
     return mps;
 }
 

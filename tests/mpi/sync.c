@@ -150,7 +150,7 @@ static void counters_may_wrap(void) {
 }
 
 static void a_value_before_the_slot_by_half_the_range_is_still_awaited(void) {
-    peerwin_ctx *ctx = test_context(MPI_COMM_WORLD, 150);
+    peerwin_ctx *ctx = test_context(MPI_COMM_WORLD, 250);
     peerwin_win *win = test_window(ctx, 8);
     CHECK_OK(peerwin_signal(win, job.rank, 0, PEERWIN_SIGNAL_SET, UINT64_C(1) << 63, job.stream));
     CHECK_STATUS(done(ctx, peerwin_wait(win, 0, 0, job.stream)), PEERWIN_ERR_TIMEOUT, "slot");
@@ -223,12 +223,12 @@ static void a_wait_that_times_out_may_be_repeated(void) {
     if (test_agree_skip(job.space != PEERWIN_SPACE_HOST, "for streams there is a case of its own")) {
         return;
     }
-    peerwin_ctx *ctx = test_context(MPI_COMM_WORLD, 100);
+    peerwin_ctx *ctx = test_context(MPI_COMM_WORLD, 250);
     peerwin_win *win = test_window(ctx, 8);
     double start = test_seconds();
     CHECK_STATUS(peerwin_wait(win, 9, 1, job.stream), PEERWIN_ERR_TIMEOUT, "slot 9");
     double took = test_seconds() - start;
-    CHECK(took >= 0.09 && took < 3.0);
+    CHECK(took >= 0.24 && took < 3.0);
     CHECK_STATUS(peerwin_consume(win, 9, 1, job.stream), PEERWIN_ERR_TIMEOUT, "slot 9");
     CHECK_EQUAL(slot_value(win, 9), 0);
     CHECK_OK(peerwin_check(ctx));
@@ -246,7 +246,7 @@ static void a_stream_that_waits_too_long_may_be_waited_for_again(void) {
     if (test_agree_skip(job.space != PEERWIN_SPACE_CUDA, "streams only")) {
         return;
     }
-    peerwin_ctx *ctx = test_context(MPI_COMM_WORLD, 100);
+    peerwin_ctx *ctx = test_context(MPI_COMM_WORLD, 250);
     if (cannot_add(ctx)) {
         return;
     }
@@ -255,10 +255,10 @@ static void a_stream_that_waits_too_long_may_be_waited_for_again(void) {
     double start = test_seconds();
     CHECK_OK(peerwin_wait(win, 9, 1, job.stream));
     CHECK_OK(peerwin_consume(win, 9, 1, job.stream));
-    CHECK(test_seconds() - start < 0.09);
+    CHECK(test_seconds() - start < 0.24);
     CHECK_STATUS(peerwin_stream_sync(ctx, job.stream), PEERWIN_ERR_TIMEOUT, "slot 9");
     double took = test_seconds() - start;
-    CHECK(took >= 0.09 && took < 3.0);
+    CHECK(took >= 0.24 && took < 3.0);
     CHECK(!device_stream_is_idle(job.stream));
     CHECK_EQUAL(slot_value(win, 9), 0);
     CHECK_OK(peerwin_check(ctx));
@@ -337,7 +337,7 @@ static peerwin_status barrier_again(peerwin_ctx *ctx) {
 static void a_late_rank_is_named_and_the_barrier_can_be_repeated(void) {
     int late = job.size - 1;
     char name[32];
-    peerwin_ctx *ctx = test_context(MPI_COMM_WORLD, 100);
+    peerwin_ctx *ctx = test_context(MPI_COMM_WORLD, 250);
     snprintf(name, sizeof(name), "rank %d", late);
     for (int round = 0; round < 3; round++) {
         MPI_Barrier(MPI_COMM_WORLD);
