@@ -189,7 +189,7 @@ static void regrid_2000_times_leaves_memory_flat(void) {
     }
     read_memory(&size[1], &resident[1]);
     CHECK(size[1] - size[0] < FEW_PAGES);
-    CHECK(resident[1] - resident[0] < FEW_PAGES);
+    CHECK(TEST_SANITIZED || resident[1] - resident[0] < FEW_PAGES);
     CHECK_OK(peerwin_finalize(ctx));
 }
 
