@@ -2,7 +2,7 @@
  * Copyright (c) 2026, the peerwin contributors.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The exchange: start, finish, release; in host space here, in CUDA space by streams.
+ * The exchange: start, finish, release; in host space here, in CUDA space in stream.c.
  *
  * Exchange n moves the faces of everyone's n-th start. A receiver grants n to its senders when it has read what n - 1
  * brought: in release, or at the latest in its start of n. A sender pushes its faces of n to a receiver that has
@@ -169,7 +169,7 @@ static peerwin_status finish_here(peerwin_halo *halo, const pw_site *site) {
 
 /* ---- the sequence */
 
-static peerwin_status refuse(const peerwin_halo *halo, const char *what, const pw_site *site) {
+peerwin_status pw_halo_refuse(const peerwin_halo *halo, const char *what, const pw_site *site) {
     static const char *const states[] = {"is not under way", "timed out in start, which must be repeated first",
                                          "has been started", "timed out in finish, which must be repeated first",
                                          "is being captured"};
@@ -177,124 +177,90 @@ static peerwin_status refuse(const peerwin_halo *halo, const char *what, const p
                    halo->epoch, halo->plan.ordinal, states[halo->state]);
 }
 
-/* In host space nobody is woken yet. */
-static peerwin_status release_ghosts(peerwin_halo *halo, peerwin_stream stream, const pw_site *site) {
-    peerwin_status status = PEERWIN_OK;
+/* Nobody is woken yet. */
+static void release_ghosts(peerwin_halo *halo) {
     if (halo->granted != halo->epoch)
-        return PEERWIN_OK; /* done already */
+        return; /* done already */
     halo->granted = halo->epoch + 1;
-    if (pw_on_streams(halo->ctx))
-        status = pw_halo_stream_release(halo, stream, site);
-    else
-        grant(halo);
-    if (status != PEERWIN_OK)
-        halo->granted = halo->epoch;
-    return status;
+    grant(halo);
 }
 
-static peerwin_status begin(peerwin_halo *halo, peerwin_stream stream, const pw_site *site) {
+static peerwin_status begin(peerwin_halo *halo, const pw_site *site) {
     if (halo->state != PW_HALO_IDLE)
-        return refuse(halo, "start", site);
-    peerwin_status status = release_ghosts(halo, stream, site);
-    if (status != PEERWIN_OK)
-        return status;
+        return pw_halo_refuse(halo, "start", site);
+    release_ghosts(halo);
     halo->epoch++;
     halo->state = PW_HALO_STARTING;
     nobody_is_done(halo);
     return PEERWIN_OK;
 }
 
-static peerwin_status start(peerwin_halo *halo, peerwin_stream stream, const pw_site *site) {
+static peerwin_status start(peerwin_halo *halo, const pw_site *site) {
     int resumed = halo->state == PW_HALO_STARTING;
-    peerwin_status status = resumed ? PEERWIN_OK : begin(halo, stream, site);
+    peerwin_status status = resumed ? PEERWIN_OK : begin(halo, site);
     if (status != PEERWIN_OK)
         return status;
-    if (!pw_on_streams(halo->ctx) && !resumed && halo->large)
+    if (!resumed && halo->large)
         wake_neighbors(halo); /* not only when the pushes are done */
-    status = pw_on_streams(halo->ctx) ? pw_halo_stream_start(halo, stream, site) : start_here(halo, resumed, site);
+    status = start_here(halo, resumed, site);
     if (status == PEERWIN_OK)
         halo->state = PW_HALO_STARTED;
     return status;
 }
 
-static peerwin_status finish(peerwin_halo *halo, peerwin_stream stream, const pw_site *site) {
+static peerwin_status finish(peerwin_halo *halo, const pw_site *site) {
     if (halo->state != PW_HALO_STARTED && halo->state != PW_HALO_FINISHING)
-        return refuse(halo, "finish", site);
+        return pw_halo_refuse(halo, "finish", site);
     if (halo->state == PW_HALO_STARTED)
         nobody_is_done(halo);
     halo->state = PW_HALO_FINISHING;
-    peerwin_status status =
-        pw_on_streams(halo->ctx) ? pw_halo_stream_finish(halo, stream, site) : finish_here(halo, site);
+    peerwin_status status = finish_here(halo, site);
     if (status == PEERWIN_OK)
         halo->state = PW_HALO_IDLE;
     return status;
 }
 
-static peerwin_status release(peerwin_halo *halo, peerwin_stream stream, const pw_site *site) {
+static peerwin_status release(peerwin_halo *halo, const pw_site *site) {
     if (halo->state != PW_HALO_IDLE)
-        return refuse(halo, "release", site);
-    peerwin_status status = release_ghosts(halo, stream, site);
-    if (!pw_on_streams(halo->ctx))
-        wake_neighbors(halo);
-    return status;
+        return pw_halo_refuse(halo, "release", site);
+    release_ghosts(halo);
+    wake_neighbors(halo);
+    return PEERWIN_OK;
 }
 
-/* While the stream captures, start and finish belong to the graph, whose exchanges have words of their own. */
-static peerwin_status capture_start(peerwin_halo *halo, peerwin_stream stream, const pw_site *site) {
-    if (halo->state != PW_HALO_IDLE)
-        return refuse(halo, "start", site);
-    if (halo->granted != halo->epoch)
-        return pw_fail(PEERWIN_ERR_STATE, site,
-                       "the ghosts of halo plan %u were released already, which only a start outside of graphs can use",
-                       halo->plan.ordinal);
-    peerwin_status status = pw_halo_capture_start(halo, stream, site);
-    if (status == PEERWIN_OK)
-        halo->state = PW_HALO_CAPTURED;
-    return status;
+static peerwin_status in_host_space(peerwin_halo *halo, pw_halo_call call, const pw_site *site) {
+    switch (call) {
+    case PW_HALO_CALL_START:
+        return start(halo, site);
+    case PW_HALO_CALL_FINISH:
+        return finish(halo, site);
+    default:
+        return release(halo, site);
+    }
 }
 
-static peerwin_status capture_finish(peerwin_halo *halo, peerwin_stream stream, const pw_site *site) {
-    if (halo->state != PW_HALO_CAPTURED)
-        return refuse(halo, "finish", site);
-    halo->state = PW_HALO_IDLE;
-    return pw_halo_capture_finish(halo, stream, site);
-}
-
-static peerwin_status capture_release(peerwin_halo *halo, peerwin_stream stream, const pw_site *site) {
-    (void)halo;
-    (void)stream;
-    return pw_fail(PEERWIN_ERR_UNSUPPORTED, site,
-                   "the stream is capturing, and in graphs the next start releases the ghosts: leave this call out");
-}
-
-typedef peerwin_status step(peerwin_halo *halo, peerwin_stream stream, const pw_site *site);
-
-/* The way of all three: into the context, on to a stream that is one, and back. */
-static peerwin_status run(peerwin_halo *halo, peerwin_stream stream, const char *call, step *now, step *in_graph) {
-    int capturing = 0;
+/* The way of all three: into the context, to where its memory is, and back. */
+static peerwin_status run(peerwin_halo *halo, peerwin_stream stream, const char *name, pw_halo_call call) {
     if (!halo)
-        return pw_refuse_null(NULL, call, "halo");
+        return pw_refuse_null(NULL, name, "halo");
     peerwin_ctx *ctx = halo->ctx;
-    peerwin_status status = pw_ctx_enter(ctx, call);
+    peerwin_status status = pw_ctx_enter(ctx, name);
     if (status != PEERWIN_OK)
         return status;
-    const pw_site *site = PW_SITE(call, NULL, ctx->rank, PW_NONE);
-    if (pw_on_streams(ctx))
-        status = pw_halo_stream_check(halo, stream, site, &capturing);
-    if (status == PEERWIN_OK)
-        status = (capturing ? in_graph : now)(halo, stream, site);
+    const pw_site *site = PW_SITE(name, NULL, ctx->rank, PW_NONE);
+    status = pw_on_streams(ctx) ? pw_halo_on_stream(halo, call, stream, site) : in_host_space(halo, call, site);
     pw_ctx_leave(ctx);
     return status;
 }
 
 peerwin_status peerwin_halo_start(peerwin_halo *halo, peerwin_stream stream) {
-    return run(halo, stream, "peerwin_halo_start", start, capture_start);
+    return run(halo, stream, "peerwin_halo_start", PW_HALO_CALL_START);
 }
 
 peerwin_status peerwin_halo_finish(peerwin_halo *halo, peerwin_stream stream) {
-    return run(halo, stream, "peerwin_halo_finish", finish, capture_finish);
+    return run(halo, stream, "peerwin_halo_finish", PW_HALO_CALL_FINISH);
 }
 
 peerwin_status peerwin_halo_release(peerwin_halo *halo, peerwin_stream stream) {
-    return run(halo, stream, "peerwin_halo_release", release, capture_release);
+    return run(halo, stream, "peerwin_halo_release", PW_HALO_CALL_RELEASE);
 }

@@ -14,6 +14,7 @@
 
 #include "halo/face.h"
 #include "halo/move.h"
+#include "halo/table.h"
 #include "window/window.h"
 
 /* Roles of a neighbour, bits; and what its words at me say. */
@@ -24,7 +25,7 @@ enum { PW_HALO_SMALL = 1024 };
 typedef enum {
     PW_HALO_GRANT = 0,
     PW_HALO_ARRIVAL = 1,
-    PW_HALO_GRAPH_GRANT = 2, /* the same for exchanges in graphs: added to, and taken from */
+    PW_HALO_GRAPH_GRANT = 2, /* the same for exchanges in graphs */
     PW_HALO_GRAPH_ARRIVAL = 3,
     PW_HALO_WORDS = 4
 } pw_halo_word;
@@ -57,6 +58,7 @@ struct peerwin_halo {
     int large;              /* pushes take longer than a fence */
     pw_moves own;           /* from my segments to my segments */
     pw_move *moves;         /* memory of all lists of moves */
+    pw_halo_table table;    /* CUDA space */
     peerwin_face *received; /* the plan's */
     peerwin_win **windows;  /* the same */
 };
@@ -73,15 +75,12 @@ static inline unsigned pw_halo_slot(const peerwin_halo *halo, pw_halo_word word,
 PEERWIN_MUST_USE peerwin_status pw_halo_make(peerwin_ctx *ctx, const pw_faces *faces, unsigned flags,
                                              peerwin_status ready, peerwin_halo **halo_out, const pw_site *site);
 
-/* start, finish and release in CUDA space: work for the stream. The sequence was checked. stream.c. */
-PEERWIN_MUST_USE peerwin_status pw_halo_stream_check(const peerwin_halo *halo, peerwin_stream stream,
-                                                     const pw_site *site, int *capturing_out);
-PEERWIN_MUST_USE peerwin_status pw_halo_stream_release(peerwin_halo *halo, peerwin_stream stream, const pw_site *site);
-PEERWIN_MUST_USE peerwin_status pw_halo_stream_start(peerwin_halo *halo, peerwin_stream stream, const pw_site *site);
-PEERWIN_MUST_USE peerwin_status pw_halo_stream_finish(peerwin_halo *halo, peerwin_stream stream, const pw_site *site);
+/* STATE: that call is not its turn. */
+PEERWIN_MUST_USE peerwin_status pw_halo_refuse(const peerwin_halo *halo, const char *what, const pw_site *site);
 
-/* An exchange in a graph: the same every time that it runs. */
-PEERWIN_MUST_USE peerwin_status pw_halo_capture_start(peerwin_halo *halo, peerwin_stream stream, const pw_site *site);
-PEERWIN_MUST_USE peerwin_status pw_halo_capture_finish(peerwin_halo *halo, peerwin_stream stream, const pw_site *site);
+/* start, finish and release in CUDA space: work for the stream, or, if it captures, for its graph. stream.c. */
+typedef enum { PW_HALO_CALL_START = 0, PW_HALO_CALL_FINISH, PW_HALO_CALL_RELEASE } pw_halo_call;
+PEERWIN_MUST_USE peerwin_status pw_halo_on_stream(peerwin_halo *halo, pw_halo_call call, peerwin_stream stream,
+                                                  const pw_site *site);
 
 #endif

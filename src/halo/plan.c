@@ -10,6 +10,7 @@
  */
 #include "halo/draft.h"
 
+#include "base/log.h"
 #include "transfer/box.h"
 #include "transfer/door.h"
 #include "window/space.h"
@@ -31,6 +32,7 @@ static void release(pw_plan *plan) {
             *at = plan->next;
             break;
         }
+    pw_halo_table_free(halo);
     free(halo->neighbors);
     free(halo->moves);
     free(halo->received);
@@ -242,6 +244,21 @@ static peerwin_status make_window(pw_draft *d, const pw_site *site) {
     return status;
 }
 
+/* A rank on which that fails takes the window of all away again. */
+static peerwin_status lay_out(pw_draft *d, const pw_site *site) {
+    char text[PW_ERROR_TEXT];
+    peerwin_halo *halo = d->halo;
+    int gone = 0;
+    peerwin_status status = pw_ctx_agree(halo->ctx, pw_halo_table_make(halo, site), site);
+    if (status == PEERWIN_OK)
+        return status;
+    memcpy(text, peerwin_last_error(), sizeof text);
+    if (pw_win_close(halo->win, PEERWIN_OK, &gone, site) != PEERWIN_OK)
+        pw_log(PW_LOG_WARN, halo->ctx->rank, "the window of halo plan %u stays until peerwin_finalize: %s",
+               halo->plan.ordinal, peerwin_last_error());
+    return pw_error_adopt(status, text);
+}
+
 /* The ranks are together: from here on nothing fails on one of them alone. */
 static peerwin_status make_together(pw_draft *d, const pw_site *site) {
     peerwin_ctx *ctx = d->halo->ctx;
@@ -258,6 +275,10 @@ static peerwin_status make_together(pw_draft *d, const pw_site *site) {
     if (status != PEERWIN_OK)
         return status;
     pw_draft_settle(d);
+    if (pw_on_streams(ctx))
+        status = lay_out(d, site);
+    if (status != PEERWIN_OK)
+        return status;
     d->halo->plan.next = ctx->plans;
     ctx->plans = &d->halo->plan;
     return PEERWIN_OK;

@@ -2,141 +2,270 @@
  * Copyright (c) 2026, the peerwin contributors.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The exchange in CUDA space: signals, waits and boxes of the stream, one after the other. Nothing is staged: a kernel
- * stores strided rows into a peer's memory as it does into its own.
+ * The exchange in CUDA space: one launch for start and one for finish. Nothing is staged: a kernel stores strided rows
+ * into a peer's memory as it does into its own.
  *
- * The order is that of exchange.c, in stream order: a signal follows all that the stream did before, and what follows a
- * wait comes after it. The grants of a start are given before its waits, so whatever leads to the end of a wait stands
- * before it in every stream.
+ * The order is that of exchange.c, in stream order. Where kernels may wait, that of start grants, waits for the grants
+ * and tells of the arrivals itself; a plan too large for that awaits the grants before it. Elsewhere the stream waits,
+ * by one batch of memory operations, and the kernel only pushes and tells. All grants of a start are given before its
+ * waits, so whatever leads to the end of a wait stands before it in every stream.
+ *
+ * Exchanges in graphs have words of their own, since nobody knows how often a graph runs. Kernels that wait count them
+ * in device memory: start looks, finish counts on. Elsewhere the words are flags: 1 and 0, written by the stream, and
+ * whoever has awaited a 1 resets it before it does what lets the other side write it again.
+ *
+ * A failure before anything was given to the stream changes nothing; later ones break the context (pw_step_out).
  */
 #include "halo/halo.h"
-#include "transfer/stream_door.h"
+#include "transfer/stream_meet.h"
+#include "window/watchdog.h"
 
-/* In graphs words are added to, which not every link can. */
-static peerwin_status check_capture(const peerwin_halo *halo, const pw_site *site) {
+/* Up to so many words are awaited by the stream rather than by a kernel: 1.4 us each, where a launch takes 2.3 to 4. */
+enum { FEW_WORDS = 2 };
+
+typedef struct {
+    peerwin_halo *halo;
+    pw_step step;
+    int series;
+    int flags;      /* words are flags */
+    uint64_t epoch; /* what words are raised to, unless a kernel looks for itself */
+} exchange;
+
+/* ---- words ---- */
+
+static uint64_t *word(const exchange *x, pw_halo_word which, int owner, int writer) {
+    const peerwin_halo *halo = x->halo;
+    const pw_halo_word in_series = (pw_halo_word)((int)which + x->series * (int)PW_HALO_GRAPH_GRANT);
+    return &halo->win->peers[owner].slots[pw_halo_slot(halo, in_series, writer)];
+}
+
+/* Raises my word at all neighbours of that role. */
+static peerwin_status raise_all(const exchange *x, pw_batch *batch, pw_halo_word which, unsigned role) {
+    const peerwin_halo *halo = x->halo;
+    const int me = halo->ctx->rank;
     peerwin_status status = PEERWIN_OK;
-    for (int i = 0; i < halo->num_neighbors && status == PEERWIN_OK; i++) {
-        pw_site there = *site;
-        there.peer = halo->neighbors[i].rank;
-        status = pw_stream_check_signal(halo->win, there.peer, PEERWIN_SIGNAL_ADD, &there);
-    }
+    for (int i = 0; i < halo->num_neighbors && status == PEERWIN_OK; i++)
+        if (halo->neighbors[i].roles & role)
+            status = pw_batch_write(batch, word(x, which, halo->neighbors[i].rank, me), x->epoch);
     return status;
 }
 
-peerwin_status pw_halo_stream_check(const peerwin_halo *halo, peerwin_stream stream, const pw_site *site,
-                                    int *capturing_out) {
-    peerwin_ctx *ctx = halo->ctx;
-    peerwin_status status = pw_stream_enter(ctx, stream, site);
+/* What is awaited is noted first: from then on the watchdog can end the wait. */
+static void expect(const exchange *x, pw_halo_word which, unsigned role) {
+    const peerwin_halo *halo = x->halo;
+    for (int i = 0; i < halo->num_neighbors; i++)
+        if (halo->neighbors[i].roles & role)
+            pw_watchdog_expect_signal(halo->ctx, word(x, which, halo->ctx->rank, halo->neighbors[i].rank), x->epoch);
+}
+
+/* Awaits the words of all neighbours of that role, and then resets them if they are flags. */
+static peerwin_status await_all(const exchange *x, pw_batch *batch, pw_halo_word which, unsigned role) {
+    const peerwin_halo *halo = x->halo;
+    const int me = halo->ctx->rank;
+    peerwin_status status = PEERWIN_OK;
+    expect(x, which, role);
+    for (int i = 0; i < halo->num_neighbors && status == PEERWIN_OK; i++)
+        if (halo->neighbors[i].roles & role)
+            status = pw_batch_wait(batch, word(x, which, me, halo->neighbors[i].rank), x->epoch);
+    for (int i = 0; i < halo->num_neighbors && status == PEERWIN_OK && x->flags; i++)
+        if (halo->neighbors[i].roles & role)
+            status = pw_batch_write(batch, word(x, which, me, halo->neighbors[i].rank), 0);
+    return status;
+}
+
+/* ---- kernels ---- */
+
+static pw_launch_meeting meeting_of(const exchange *x) {
+    const pw_halo_table *table = &x->halo->table;
+    pw_launch_meeting meeting = pw_meeting_of(&x->step, table->epochs, x->epoch - 1);
+    meeting.known |= x->flags;
+    meeting.one_device = table->one_device;
+    return meeting;
+}
+
+/* Moves everything; grants and waits if the plan's blocks do that themselves. */
+static peerwin_status push(exchange *x, int grants, int waits) {
+    const pw_halo_table *table = &x->halo->table;
+    const pw_launch_meeting meeting = meeting_of(x);
+    const pw_push_args args = {.blocks = table->blocks,
+                               .parts = table->parts,
+                               .moves = table->moves,
+                               .tickets = table->tickets,
+                               .grants = table->grants[x->series],
+                               .num_grants = grants ? table->num_sources : 0,
+                               .num_blocks = table->num_blocks,
+                               .series = (uint32_t)x->series,
+                               .waits = waits != 0};
+    if (table->num_blocks == 0)
+        return PEERWIN_OK;
+    if (waits)
+        expect(x, PW_HALO_GRANT, PW_HALO_GETS_FROM_ME);
+    peerwin_status status = pw_launch_push(x->halo->ctx->gpu, x->step.stream, &meeting, &args, x->step.site);
+    x->step.given |= status == PEERWIN_OK;
+    return status;
+}
+
+static peerwin_status await_by_kernel(exchange *x, const pw_await_args *args) {
+    const pw_launch_meeting meeting = meeting_of(x);
+    pw_watchdog_expect_kernels(x->halo->ctx);
+    peerwin_status status = pw_launch_await(x->halo->ctx->gpu, x->step.stream, &meeting, args, x->step.site);
+    x->step.given |= status == PEERWIN_OK;
+    return status;
+}
+
+/* ---- start ---- */
+
+static peerwin_status grant_and_await(exchange *x, int grants) {
+    pw_batch batch;
+    pw_batch_begin(&batch, &x->step);
+    peerwin_status status = grants ? raise_all(x, &batch, PW_HALO_GRANT, PW_HALO_SENDS_TO_ME) : PEERWIN_OK;
+    if (status == PEERWIN_OK)
+        status = await_all(x, &batch, PW_HALO_GRANT, PW_HALO_GETS_FROM_ME);
+    if (status == PEERWIN_OK)
+        status = pw_batch_give(&batch);
+    if (status == PEERWIN_OK && x->halo->table.num_targets > 0)
+        status = pw_stream_acquire(x->halo->ctx, x->step.stream, x->step.site);
+    return status;
+}
+
+/* Counted words of graphs are for kernels alone: the stream knows no numbers. */
+static peerwin_status grant_and_await_by_kernel(exchange *x) {
+    const pw_halo_table *table = &x->halo->table;
+    const pw_await_args args = {.stores = table->grants[x->series],
+                                .num_stores = table->num_sources,
+                                .waits = table->permits[x->series],
+                                .num_waits = table->num_targets};
+    return args.num_stores + args.num_waits > 0 ? await_by_kernel(x, &args) : PEERWIN_OK;
+}
+
+static peerwin_status start(exchange *x, int grants) {
+    const pw_halo_table *table = &x->halo->table;
+    const int counted = x->step.capture != 0 && !x->flags;
+    if (table->waits && table->num_blocks > 0 && !x->flags)
+        return push(x, grants, 1);
+    peerwin_status status = counted ? grant_and_await_by_kernel(x) : grant_and_await(x, grants);
+    return status == PEERWIN_OK ? push(x, 0, 0) : status;
+}
+
+/* ---- finish ---- */
+
+static peerwin_status await_arrivals(exchange *x) {
+    pw_batch batch;
+    pw_batch_begin(&batch, &x->step);
+    peerwin_status status = await_all(x, &batch, PW_HALO_ARRIVAL, PW_HALO_SENDS_TO_ME);
+    if (status == PEERWIN_OK)
+        status = pw_batch_give(&batch);
+    return status == PEERWIN_OK ? pw_stream_acquire(x->halo->ctx, x->step.stream, x->step.site) : status;
+}
+
+static peerwin_status finish(exchange *x) {
+    const peerwin_halo *halo = x->halo;
+    const pw_halo_table *table = &halo->table;
+    const int counted = x->step.capture != 0 && !x->flags;
+    const pw_await_args args = {
+        .waits = table->arrivals[x->series], .num_waits = table->num_sources, .ends = counted != 0};
+    if (counted ? halo->num_neighbors == 0 : table->num_sources == 0)
+        return PEERWIN_OK;
+    if (!counted && (!halo->ctx->kernels_wait || table->num_sources <= FEW_WORDS))
+        return await_arrivals(x);
+    if (!counted)
+        expect(x, PW_HALO_ARRIVAL, PW_HALO_SENDS_TO_ME);
+    return await_by_kernel(x, &args);
+}
+
+/* ---- the sequence ---- */
+
+static int is_released(const peerwin_halo *halo) {
+    return halo->granted != halo->epoch;
+}
+
+static peerwin_status start_now(exchange *x) {
+    peerwin_halo *halo = x->halo;
+    if (halo->state != PW_HALO_IDLE)
+        return pw_halo_refuse(halo, "start", x->step.site);
+    x->epoch = halo->epoch + 1;
+    peerwin_status status = start(x, !is_released(halo));
     if (status != PEERWIN_OK)
         return status;
-    status = pw_stream_leave(ctx, pw_stream_is_capturing(ctx, stream, site, capturing_out));
-    return status == PEERWIN_OK && *capturing_out ? check_capture(halo, site) : status;
+    halo->epoch = halo->granted = x->epoch;
+    halo->state = PW_HALO_STARTED;
+    return PEERWIN_OK;
 }
 
-static peerwin_status tell(peerwin_halo *halo, const pw_halo_neighbor *n, pw_halo_word word, peerwin_stream stream,
-                           const pw_site *site) {
-    uint64_t value = word == PW_HALO_GRANT ? halo->granted : halo->epoch;
-    return pw_stream_signal(halo->win, n->rank, pw_halo_slot(halo, word, halo->ctx->rank), PEERWIN_SIGNAL_SET, value,
-                            stream, site);
-}
-
-static peerwin_status await(peerwin_halo *halo, const pw_halo_neighbor *n, pw_halo_word word, peerwin_stream stream,
-                            const pw_site *site) {
-    return pw_stream_wait(halo->win, pw_halo_slot(halo, word, n->rank), halo->epoch, stream, site);
-}
-
-/* Pieces that are contiguous at both ends, where the layouts differ. */
-static peerwin_status put_pieces(const pw_move *move, int rank, size_t offset, peerwin_stream stream,
-                                 const pw_site *site) {
-    pw_stretch stretch = {0};
-    peerwin_status status = PEERWIN_OK;
-    for (pw_move_next(move, &stretch); stretch.bytes > 0 && status == PEERWIN_OK; pw_move_next(move, &stretch))
-        status =
-            pw_stream_put(move->win, rank, offset + stretch.to, move->from + stretch.from, stretch.bytes, stream, site);
-    return status;
-}
-
-static peerwin_status put(const pw_moves *moves, int rank, peerwin_stream stream, const pw_site *site) {
-    peerwin_status status = PEERWIN_OK;
-    for (int i = 0; i < moves->count && status == PEERWIN_OK; i++) {
-        const pw_move *move = &moves->list[i];
-        peerwin_box to = move->to_box;
-        to.offset = (size_t)(move->to - move->win->peers[rank].base);
-        status = pw_move_is_even(move)
-                     ? pw_stream_put_box(move->win, rank, &to, move->from, &move->from_box, stream, site)
-                     : put_pieces(move, rank, to.offset, stream, site);
-    }
-    return status;
-}
-
-peerwin_status pw_halo_stream_release(peerwin_halo *halo, peerwin_stream stream, const pw_site *site) {
-    peerwin_status status = PEERWIN_OK;
-    for (int i = 0; i < halo->num_neighbors && status == PEERWIN_OK; i++)
-        if (halo->neighbors[i].roles & PW_HALO_SENDS_TO_ME)
-            status = tell(halo, &halo->neighbors[i], PW_HALO_GRANT, stream, site);
-    return status;
-}
-
-peerwin_status pw_halo_stream_start(peerwin_halo *halo, peerwin_stream stream, const pw_site *site) {
-    peerwin_status status = put(&halo->own, halo->ctx->rank, stream, site);
-    for (int i = 0; i < halo->num_neighbors && status == PEERWIN_OK; i++) {
-        const pw_halo_neighbor *n = &halo->neighbors[i];
-        if (!(n->roles & PW_HALO_GETS_FROM_ME))
-            continue;
-        status = await(halo, n, PW_HALO_GRANT, stream, site);
-        if (status == PEERWIN_OK)
-            status = put(&n->push, n->rank, stream, site);
-        if (status == PEERWIN_OK)
-            status = tell(halo, n, PW_HALO_ARRIVAL, stream, site);
-    }
-    return status;
-}
-
-peerwin_status pw_halo_stream_finish(peerwin_halo *halo, peerwin_stream stream, const pw_site *site) {
-    peerwin_status status = PEERWIN_OK;
-    for (int i = 0; i < halo->num_neighbors && status == PEERWIN_OK; i++)
-        if (halo->neighbors[i].roles & PW_HALO_SENDS_TO_ME)
-            status = await(halo, &halo->neighbors[i], PW_HALO_ARRIVAL, stream, site);
-    return status;
-}
-
-/* ---- in graphs: no numbers, so that a graph can run again and again */
-
-static peerwin_status add(peerwin_halo *halo, const pw_halo_neighbor *n, pw_halo_word word, peerwin_stream stream,
-                          const pw_site *site) {
-    return pw_stream_signal(halo->win, n->rank, pw_halo_slot(halo, word, halo->ctx->rank), PEERWIN_SIGNAL_ADD, 1,
-                            stream, site);
-}
-
-static peerwin_status take(peerwin_halo *halo, const pw_halo_neighbor *n, pw_halo_word word, peerwin_stream stream,
-                           const pw_site *site) {
-    return pw_stream_consume(halo->win, pw_halo_slot(halo, word, n->rank), 1, stream, site);
-}
-
-peerwin_status pw_halo_capture_start(peerwin_halo *halo, peerwin_stream stream, const pw_site *site) {
-    peerwin_status status = PEERWIN_OK;
-    for (int i = 0; i < halo->num_neighbors && status == PEERWIN_OK; i++)
-        if (halo->neighbors[i].roles & PW_HALO_SENDS_TO_ME)
-            status = add(halo, &halo->neighbors[i], PW_HALO_GRAPH_GRANT, stream, site);
+static peerwin_status finish_now(exchange *x) {
+    peerwin_halo *halo = x->halo;
+    if (halo->state != PW_HALO_STARTED)
+        return pw_halo_refuse(halo, "finish", x->step.site);
+    x->epoch = halo->epoch;
+    peerwin_status status = finish(x);
     if (status == PEERWIN_OK)
-        status = put(&halo->own, halo->ctx->rank, stream, site);
-    for (int i = 0; i < halo->num_neighbors && status == PEERWIN_OK; i++) {
-        const pw_halo_neighbor *n = &halo->neighbors[i];
-        if (!(n->roles & PW_HALO_GETS_FROM_ME))
-            continue;
-        status = take(halo, n, PW_HALO_GRAPH_GRANT, stream, site);
-        if (status == PEERWIN_OK)
-            status = put(&n->push, n->rank, stream, site);
-        if (status == PEERWIN_OK)
-            status = add(halo, n, PW_HALO_GRAPH_ARRIVAL, stream, site);
-    }
+        halo->state = PW_HALO_IDLE;
     return status;
 }
 
-peerwin_status pw_halo_capture_finish(peerwin_halo *halo, peerwin_stream stream, const pw_site *site) {
-    peerwin_status status = PEERWIN_OK;
-    for (int i = 0; i < halo->num_neighbors && status == PEERWIN_OK; i++)
-        if (halo->neighbors[i].roles & PW_HALO_SENDS_TO_ME)
-            status = take(halo, &halo->neighbors[i], PW_HALO_GRAPH_ARRIVAL, stream, site);
+static peerwin_status release_now(exchange *x) {
+    peerwin_halo *halo = x->halo;
+    pw_batch batch;
+    if (halo->state != PW_HALO_IDLE)
+        return pw_halo_refuse(halo, "release", x->step.site);
+    if (is_released(halo))
+        return PEERWIN_OK;
+    x->epoch = halo->epoch + 1;
+    pw_batch_begin(&batch, &x->step);
+    peerwin_status status = raise_all(x, &batch, PW_HALO_GRANT, PW_HALO_SENDS_TO_ME);
+    if (status == PEERWIN_OK)
+        status = pw_batch_give(&batch);
+    if (status == PEERWIN_OK)
+        halo->granted = x->epoch;
     return status;
+}
+
+/* While the stream captures, start and finish belong to the graph. */
+static peerwin_status start_in_graph(exchange *x) {
+    peerwin_halo *halo = x->halo;
+    if (halo->state != PW_HALO_IDLE)
+        return pw_halo_refuse(halo, "start", x->step.site);
+    if (is_released(halo))
+        return pw_fail(PEERWIN_ERR_STATE, x->step.site,
+                       "the ghosts of halo plan %u were released already, which only a start outside of graphs can use",
+                       halo->plan.ordinal);
+    peerwin_status status = start(x, 1);
+    if (status == PEERWIN_OK)
+        halo->state = PW_HALO_CAPTURED;
+    return status;
+}
+
+static peerwin_status finish_in_graph(exchange *x) {
+    if (x->halo->state != PW_HALO_CAPTURED)
+        return pw_halo_refuse(x->halo, "finish", x->step.site);
+    x->halo->state = PW_HALO_IDLE;
+    return finish(x);
+}
+
+static peerwin_status run(exchange *x, pw_halo_call call) {
+    switch (call) {
+    case PW_HALO_CALL_START:
+        return x->step.capture ? start_in_graph(x) : start_now(x);
+    case PW_HALO_CALL_FINISH:
+        return x->step.capture ? finish_in_graph(x) : finish_now(x);
+    default:
+        return x->step.capture
+                   ? pw_fail(PEERWIN_ERR_UNSUPPORTED, x->step.site,
+                             "the stream is capturing, and in graphs the next start releases the ghosts: leave this "
+                             "call out")
+                   : release_now(x);
+    }
+}
+
+peerwin_status pw_halo_on_stream(peerwin_halo *halo, pw_halo_call call, peerwin_stream stream, const pw_site *site) {
+    exchange x = {.halo = halo};
+    peerwin_status status = pw_step_in(&x.step, halo->ctx, stream, site);
+    if (status != PEERWIN_OK)
+        return status;
+    x.series = pw_series_of(&x.step);
+    x.flags = x.step.capture != 0 && !halo->ctx->kernels_wait;
+    x.epoch = 1; /* of flags */
+    if (x.flags)
+        pw_watchdog_expect_phases(halo->ctx);
+    return pw_step_out(&x.step, run(&x, call));
 }

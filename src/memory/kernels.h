@@ -18,7 +18,9 @@
     X(BOX, pw_kernel_box)                                                                                              \
     X(WORD, pw_kernel_word)                                                                                            \
     X(BARRIER, pw_kernel_barrier)                                                                                      \
-    X(REDUCE, pw_kernel_reduce)
+    X(REDUCE, pw_kernel_reduce)                                                                                        \
+    X(PUSH, pw_kernel_push)                                                                                            \
+    X(AWAIT, pw_kernel_await)
 
 enum {
 #define PW_KERNEL_ENTRY(name, function) PW_KERNEL_##name,
@@ -134,5 +136,75 @@ typedef struct {
     uint32_t num_peers;
     char *peers[PW_MEETING_PEERS]; /* my two slots at each of them, myself among them */
 } pw_reduce_args;
+
+/*
+ * PUSH. All moves of a halo plan in one launch. A move takes items, cells or slots as of BOX, from one box to another;
+ * the boxes may have different rows. Moves are cut into parts of about as many items, one for each warp, so that the
+ * work is the same everywhere whatever the faces are. The blocks of a target push to one rank, and tell it when the
+ * last of them is done. The table that says all this is device memory of the plan, written once, but for the tickets.
+ */
+enum { PW_PUSH_WARP = 32, PW_PUSH_WARPS = 8, PW_PUSH_LANES = PW_PUSH_WARP * PW_PUSH_WARPS, PW_PUSH_RESIDENT = 3 };
+
+/* n / d for n < 2^31 is n * factor >> shift. */
+typedef struct {
+    uint32_t factor, shift;
+} pw_divisor;
+
+typedef struct {
+    char *base;
+    uint64_t row, plane;         /* pitches in bytes */
+    uint64_t per_row, per_plane; /* items, rows */
+    pw_divisor by_row, by_plane; /* the same, if the move is not wide */
+} pw_push_side;
+
+typedef struct {
+    pw_push_side to, from;
+    uint64_t row_bytes; /* of slots */
+    uint32_t cell;      /* bytes, divides every address, stride and length here */
+    uint8_t even;       /* the boxes have the same rows and planes */
+    uint8_t slots;      /* ... and items are slots */
+    uint8_t wide;       /* 2^31 items or more */
+    uint8_t unused;
+} pw_push_move;
+
+typedef struct {
+    uint64_t first; /* item */
+    uint32_t count; /* items; 0 = nothing to do */
+    uint32_t move;
+} pw_push_part;
+
+/* Exchanges on streams and those in graphs have words of their own: PW_SERIES_EAGER, PW_SERIES_CAPTURED. */
+enum { PW_PUSH_SERIES = 2 };
+
+typedef struct {
+    const uint64_t *grant[PW_PUSH_SERIES]; /* mine: the target's permission; NULL = this rank is the target */
+    uint64_t *arrival[PW_PUSH_SERIES];     /* at the target, NULL as well */
+    uint32_t ticket;                       /* its number */
+    uint32_t blocks;                       /* of the target */
+} pw_push_block;
+
+/* The first block gives the grants, if there are any, and the others follow it. */
+typedef struct pw_push_args {
+    pw_meeting meeting;
+    const pw_push_block *blocks;
+    const pw_push_part *parts; /* PW_PUSH_WARPS per block */
+    const pw_push_move *moves;
+    uint32_t *tickets;       /* one per target: count its blocks that are done, are 0 before and after */
+    uint64_t *const *grants; /* words at the ranks that push to this one */
+    uint32_t num_grants;
+    uint32_t num_blocks;
+    uint32_t series;
+    uint32_t waits; /* for the targets' grants; else the stream has */
+} pw_push_args;
+
+/* AWAIT. Stores the epoch into some words, a release; waits for it in others, an acquire; and may end it. */
+typedef struct pw_await_args {
+    pw_meeting meeting;
+    uint64_t *const *stores;
+    const uint64_t *const *waits;
+    uint32_t num_stores;
+    uint32_t num_waits;
+    uint32_t ends;
+} pw_await_args;
 
 #endif

@@ -57,6 +57,8 @@ static peerwin_status launch_nothing(pw_gpu *gpu, int kernel, const pw_site *sit
         pw_word_args word;
         pw_barrier_args barrier;
         pw_reduce_args reduce;
+        pw_push_args push;
+        pw_await_args await;
     } args;
     memset(&args, 0, sizeof args);
     if (kernel == PW_KERNEL_BOX)
@@ -342,4 +344,22 @@ peerwin_status pw_launch_reduce(pw_gpu *gpu, peerwin_stream stream, const pw_lau
         *given |= status == PEERWIN_OK;
     } while (done < meeting->size && status == PEERWIN_OK);
     return status;
+}
+
+/* ---- halo plans ---- */
+
+peerwin_status pw_launch_push(pw_gpu *gpu, peerwin_stream stream, const pw_launch_meeting *meeting,
+                              const pw_push_args *push, const pw_site *site) {
+    pw_push_args args = *push;
+    args.meeting = meeting_of(gpu, meeting);
+    const unsigned blocks = args.num_blocks + (args.num_grants > 0);
+    return launch(gpu, stream, PW_KERNEL_PUSH, blocks, PW_PUSH_LANES, &args, site);
+}
+
+peerwin_status pw_launch_await(pw_gpu *gpu, peerwin_stream stream, const pw_launch_meeting *meeting,
+                               const pw_await_args *await, const pw_site *site) {
+    pw_await_args args = *await;
+    args.meeting = meeting_of(gpu, meeting);
+    const size_t words = args.num_stores > args.num_waits ? args.num_stores : args.num_waits;
+    return launch(gpu, stream, PW_KERNEL_AWAIT, 1, lanes_for(words > 0 ? words : 1), &args, site);
 }

@@ -78,4 +78,15 @@ PEERWIN_MUST_USE peerwin_status pw_launch_reduce(pw_gpu *gpu, peerwin_stream str
                                                  const pw_launch_values *values, char *slots,
                                                  const pw_launch_places *mine, int *given, const pw_site *site);
 
+/*
+ * A halo plan's kernels, see kernels.h. Of `push` and `await` everything but the meeting is filled in; words and tables
+ * are memory that kernels may use.
+ */
+typedef struct pw_push_args pw_push_args;
+typedef struct pw_await_args pw_await_args;
+PEERWIN_MUST_USE peerwin_status pw_launch_push(pw_gpu *gpu, peerwin_stream stream, const pw_launch_meeting *meeting,
+                                               const pw_push_args *push, const pw_site *site);
+PEERWIN_MUST_USE peerwin_status pw_launch_await(pw_gpu *gpu, peerwin_stream stream, const pw_launch_meeting *meeting,
+                                                const pw_await_args *await, const pw_site *site);
+
 #endif

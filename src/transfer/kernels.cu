@@ -165,10 +165,10 @@ struct slot {
     uint32_t bytes, vector;
 };
 
-static __device__ __forceinline__ struct slot slot_at(const pw_box_args *a, const struct place *p) {
+static __device__ __forceinline__ struct slot slot_at(uint64_t row_bytes, const struct place *p) {
     /* In bytes from the row's first: the slot begins before it where that is not aligned. */
     const int64_t begin = 16 * (int64_t)p->item - (int64_t)((uintptr_t)p->to & 15);
-    const int64_t end = begin + 16 < (int64_t)a->row_bytes ? begin + 16 : (int64_t)a->row_bytes;
+    const int64_t end = begin + 16 < (int64_t)row_bytes ? begin + 16 : (int64_t)row_bytes;
     const int64_t at = begin > 0 ? begin : 0;
     const int64_t low = at - (int64_t)((uintptr_t)(p->from + at) & 15);
     struct slot s;
@@ -176,7 +176,7 @@ static __device__ __forceinline__ struct slot slot_at(const pw_box_args *a, cons
     s.from = p->from + at;
     s.bytes = end > at ? (uint32_t)(end - at) : 0;
     /* Cutting a vector out of two reads the bytes around it, which must be the row's. */
-    s.vector = s.bytes == 16 && (low == at || (low >= 0 && low + 32 <= (int64_t)a->row_bytes));
+    s.vector = s.bytes == 16 && (low == at || (low >= 0 && low + 32 <= (int64_t)row_bytes));
     return s;
 }
 
@@ -209,7 +209,7 @@ static __device__ __forceinline__ void box_slots(const pw_box_args *a, uint64_t 
             uint4 value[BOX_DEPTH];
             PW_UNROLL for (uint32_t k = 0; k < BOX_DEPTH; k++) {
                 const uint4 none = {0, 0, 0, 0};
-                slots[k] = slot_at(a, &p);
+                slots[k] = slot_at(a->row_bytes, &p);
                 value[k] = slots[k].vector ? load_vector(slots[k].from) : none;
                 if (i + (k + 1) * LANES < count)
                     step(a, &p);
@@ -445,3 +445,236 @@ PW_KERNEL void __launch_bounds__(PW_MEETING_LANES) pw_kernel_reduce(pw_reduce_ar
     }
 }
 SIMK_KERNEL(pw_kernel_reduce, pw_reduce_args);
+
+/* ---- PUSH ---- */
+
+static __device__ __forceinline__ uint32_t divide(uint32_t n, pw_divisor by) {
+    return (uint32_t)((uint64_t)n * by.factor >> by.shift);
+}
+
+/* Row and plane of an item at one side, and which item of the row it is. */
+struct spot {
+    uint64_t item, row, plane;
+};
+
+static __device__ __forceinline__ struct spot spot_of(const pw_push_side *s, uint64_t i, int wide) {
+    struct spot at;
+    if (wide) {
+        const uint64_t rows = i / s->per_row;
+        at.plane = rows / s->per_plane;
+        at.item = i - rows * s->per_row;
+        at.row = rows - at.plane * s->per_plane;
+    } else {
+        const uint32_t rows = divide((uint32_t)i, s->by_row);
+        const uint32_t plane = divide(rows, s->by_plane);
+        at.plane = plane;
+        at.item = (uint32_t)i - rows * (uint32_t)s->per_row;
+        at.row = rows - plane * (uint32_t)s->per_plane;
+    }
+    return at;
+}
+
+static __device__ __forceinline__ char *row_at(const pw_push_side *s, const struct spot *at) {
+    return s->base + at->row * s->row + at->plane * s->plane;
+}
+
+/*
+ * Called with constants for `cell`, `even` and `wide`, so that each has a loop without choices. What the loop needs of
+ * the move is loaded before it, once: the stores might be to the table, for all that a compiler knows.
+ */
+static __device__ __forceinline__ void push_cells(const pw_push_move *m, const pw_push_part *part, uint32_t lane,
+                                                  uint32_t cell, int even, int wide) {
+    const uint32_t depth = even && !wide ? BOX_DEPTH : 1;
+    const pw_push_side to = m->to;
+    const pw_push_side from = m->from;
+    for (uint32_t i = lane; i < part->count; i += depth * PW_PUSH_WARP) {
+        char *place[BOX_DEPTH];
+        uint4 value[BOX_DEPTH];
+        PW_UNROLL for (uint32_t k = 0; k < depth; k++) {
+            const uint32_t at = i + k * PW_PUSH_WARP;
+            const uint64_t item = part->first + (at < part->count ? at : part->count - 1);
+            const struct spot there = spot_of(&to, item, wide);
+            const struct spot here = even ? there : spot_of(&from, item, wide);
+            place[k] = row_at(&to, &there) + there.item * cell;
+            value[k] = pw_dev_load_cell(row_at(&from, &here) + here.item * cell, cell);
+        }
+        PW_UNROLL for (uint32_t k = 0; k < depth; k++) {
+            if (i + k * PW_PUSH_WARP < part->count)
+                pw_dev_store_cell(place[k], value[k], cell);
+        }
+    }
+}
+
+static __device__ __forceinline__ struct slot slot_of(const pw_push_side *to, const pw_push_side *from,
+                                                      uint64_t row_bytes, uint64_t item, int wide) {
+    const struct spot there = spot_of(to, item, wide);
+    struct place p;
+    p.item = there.item;
+    p.row = there.row;
+    p.to = row_at(to, &there);
+    p.from = row_at(from, &there);
+    return slot_at(row_bytes, &p);
+}
+
+/* What is no vector, at the ends of rows, is worked out once more rather than kept. */
+static __device__ __forceinline__ void push_slots(const pw_push_move *m, const pw_push_part *part, uint32_t lane,
+                                                  int wide) {
+    const uint32_t depth = wide ? 1 : BOX_DEPTH;
+    const pw_push_side to = m->to;
+    const pw_push_side from = m->from;
+    const uint64_t row_bytes = m->row_bytes;
+    const uint32_t cell = m->cell;
+    for (uint32_t i = lane; i < part->count; i += depth * PW_PUSH_WARP) {
+        char *vector[BOX_DEPTH];
+        uint4 value[BOX_DEPTH];
+        PW_UNROLL for (uint32_t k = 0; k < depth; k++) {
+            const uint32_t at = i + k * PW_PUSH_WARP;
+            const uint4 none = {0, 0, 0, 0};
+            const struct slot s =
+                slot_of(&to, &from, row_bytes, part->first + (at < part->count ? at : part->count - 1), wide);
+            vector[k] = s.vector ? s.to : NULL;
+            value[k] = s.vector ? load_vector(s.from) : none;
+        }
+        PW_UNROLL for (uint32_t k = 0; k < depth; k++) {
+            const uint32_t at = i + k * PW_PUSH_WARP;
+            if (at >= part->count)
+                break;
+            if (vector[k]) {
+                pw_dev_store16(vector[k], value[k]);
+            } else {
+                const struct slot s = slot_of(&to, &from, row_bytes, part->first + at, wide);
+                copy_part(&s, cell);
+            }
+        }
+    }
+}
+
+/* What is rare shares one loop. */
+static __device__ __forceinline__ void push_part(const pw_push_move *m, const pw_push_part *part, uint32_t lane) {
+    if (m->wide) {
+        if (m->slots)
+            push_slots(m, part, lane, 1);
+        else
+            push_cells(m, part, lane, m->cell, 0, 1);
+    } else if (m->slots) {
+        push_slots(m, part, lane, 0);
+    } else if (!m->even) {
+        push_cells(m, part, lane, m->cell, 0, 0);
+    } else if (m->cell == 16) {
+        push_cells(m, part, lane, 16, 1, 0);
+    } else if (m->cell == 8) {
+        push_cells(m, part, lane, 8, 1, 0);
+    } else if (m->cell == 4) {
+        push_cells(m, part, lane, 4, 1, 0);
+    } else {
+        push_cells(m, part, lane, 1, 1, 0);
+    }
+}
+
+/* What a block knows of its target. */
+struct target {
+    const uint64_t *grant;
+    uint64_t *arrival;
+    uint32_t *ticket;
+    uint32_t blocks;
+};
+
+static __device__ __forceinline__ struct target target_of(const pw_push_args *a, uint32_t index) {
+    const pw_push_block *block = &a->blocks[index];
+    struct target t;
+    t.grant = a->waits ? block->grant[a->series] : NULL;
+    t.arrival = block->arrival[a->series];
+    t.ticket = a->tickets + block->ticket;
+    t.blocks = block->blocks;
+    return t;
+}
+
+/*
+ * A lane of each warp's part, when the target lets it. Acquire: every lane that stores has seen the grant itself, so
+ * its stores come after what the target did before it. At least one lane of the block waits, even where there is
+ * nothing to move, since the arrival overwrites one that must have been taken.
+ */
+static __device__ __forceinline__ void push_lane(const pw_push_args *a, const struct target *t, uint32_t index,
+                                                 uint64_t epoch, int *gave_up) {
+    const pw_push_part part = a->parts[(size_t)index * PW_PUSH_WARPS + threadIdx.x / PW_PUSH_WARP];
+    int may = part.count > 0;
+    if (t->grant && (may || threadIdx.x == 0)) {
+        const pw_dev_bound bound = bound_of(&a->meeting);
+        if (pw_dev_await(t->grant, epoch, &bound)) {
+            give_up(&a->meeting);
+            *gave_up = 1;
+            may = 0;
+        }
+    }
+    if (may)
+        push_part(&a->moves[part.move], &part, threadIdx.x % PW_PUSH_WARP);
+}
+
+/*
+ * Release, by the first lane after a block barrier, which orders the block's stores before it. Its fence and the
+ * addition hand them on to the block of this target that counts last: that one has seen every block's, and its own
+ * fence orders all of them before the word. Whoever acquires the word has the whole face.
+ */
+static __device__ __forceinline__ void arrive(const struct target *t, uint64_t epoch, uint32_t one_device) {
+    int last = 1;
+    if (t->blocks > 1) {
+        pw_dev_fence_release(one_device);
+        last = pw_count_device(t->ticket) == t->blocks - 1;
+        if (last)
+            *t->ticket = 0;
+    }
+    if (last)
+        pw_dev_publish(t->arrival, epoch, one_device);
+}
+
+/* A release of all that the stream did before this kernel, by every lane that stores. */
+static __device__ __forceinline__ void tell_all(uint64_t *const *words, uint32_t count, uint64_t epoch,
+                                                uint32_t one_device) {
+    SIMK_EACH_LANE {
+        for (uint32_t i = threadIdx.x; i < count; i += blockDim.x)
+            pw_dev_publish(words[i], epoch, one_device);
+    }
+}
+
+/* Blocks that wait come after the one that grants: no block waits for a later one, here or at another rank. */
+PW_KERNEL void __launch_bounds__(PW_PUSH_LANES, PW_PUSH_RESIDENT) pw_kernel_push(pw_push_args a) {
+    __shared__ int gave_up;
+    const uint32_t granting = a.num_grants > 0;
+    const uint32_t index = blockIdx.x - granting;
+    const uint64_t epoch = a.blocks ? epoch_of(&a.meeting) : 0;
+    if (threadIdx.x == 0)
+        gave_up = 0;
+    __syncthreads();
+    if (blockIdx.x < granting) {
+        tell_all(a.grants, a.num_grants, epoch, a.meeting.one_device);
+    } else if (index < a.num_blocks) {
+        const struct target t = target_of(&a, index);
+        SIMK_EACH_LANE {
+            push_lane(&a, &t, index, epoch, &gave_up);
+        }
+        __syncthreads();
+        if (threadIdx.x == 0 && t.arrival && !gave_up)
+            arrive(&t, epoch, a.meeting.one_device);
+    }
+}
+SIMK_KERNEL(pw_kernel_push, pw_push_args);
+
+/* ---- AWAIT ---- */
+
+/* What comes after the kernel on the stream begins after the last lane's poll, and so has what was released to it. */
+PW_KERNEL void __launch_bounds__(PW_MEETING_LANES) pw_kernel_await(pw_await_args a) {
+    const uint64_t epoch = a.num_stores + a.num_waits + a.ends > 0 ? epoch_of(&a.meeting) : 0;
+    tell_all(a.stores, a.num_stores, epoch, a.meeting.one_device);
+    if (a.num_waits + a.ends > 0) {
+        const pw_dev_bound bound = bound_of(&a.meeting);
+        SIMK_EACH_LANE {
+            for (uint32_t i = threadIdx.x; i < a.num_waits; i += blockDim.x)
+                if (pw_dev_await(a.waits[i], epoch, &bound))
+                    give_up(&a.meeting);
+        }
+        __syncthreads();
+        if (a.ends && threadIdx.x == 0)
+            pw_dev_store(a.meeting.epoch, epoch);
+    }
+}
+SIMK_KERNEL(pw_kernel_await, pw_await_args);

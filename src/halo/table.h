@@ -1,0 +1,39 @@
+/*
+ * Copyright (c) 2026, the peerwin contributors.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The table of a plan in CUDA space: what its kernels move and whom they tell, in device memory. Made once with the
+ * plan and freed with it; nothing in it depends on which exchange it is, so a graph can run it again and again.
+ */
+#ifndef PW_HALO_TABLE_H
+#define PW_HALO_TABLE_H
+
+#include "memory/kernels.h"
+#include "window/window.h"
+
+typedef struct peerwin_halo peerwin_halo;
+
+/* All pointers but `memory` are into it, for kernels alone. Words come in two series, see kernels.h. */
+typedef struct {
+    void *memory; /* NULL: none */
+    const pw_push_block *blocks;
+    const pw_push_part *parts;
+    const pw_push_move *moves;
+    uint32_t *tickets;
+    uint64_t *epochs;                                /* per series: exchanges that are over */
+    uint64_t *const *grants[PW_PUSH_SERIES];         /* at the ranks that push to me, */
+    const uint64_t *const *arrivals[PW_PUSH_SERIES]; /* ... what they tell me, */
+    const uint64_t *const *permits[PW_PUSH_SERIES];  /* ... and what those that I push to let me do */
+    uint32_t num_sources, num_targets;
+    uint32_t num_blocks;
+    int waits;      /* its blocks may wait for the grants themselves: few enough, and allowed to */
+    int one_device; /* nobody beyond this device sees what its kernels do */
+} pw_halo_table;
+
+/* The moves of the plan are settled. The gpu is entered. On failure there is none. */
+PEERWIN_MUST_USE peerwin_status pw_halo_table_make(peerwin_halo *halo, const pw_site *site);
+
+/* Nothing that was given to the device needs it any more. Fine if there is none. */
+void pw_halo_table_free(peerwin_halo *halo);
+
+#endif
