@@ -126,3 +126,16 @@ endif()
 if(on_gpus)
   peerwin_mpi_test(NAME gpu.stencil1d PROGRAM stencil1d RANKS 1 2 4 ARGS --space cuda --steps 100 LABELS gpu TIMEOUT 60)
 endif()
+set(on_gpus OFF)
+if(TARGET stencil3d)
+  get_target_property(on_gpus stencil3d STENCIL3D_ON_GPUS)
+endif()
+if(on_gpus)
+  set(small --space cuda --size 40,36,33 --fields 2)
+  peerwin_mpi_test(NAME gpu.stencil3d.7 PROGRAM stencil3d RANKS 1 2 4 LABELS gpu TIMEOUT 60
+    ARGS ${small} --points 7 --steps 45 --comm peerwin,mpi)
+  peerwin_mpi_test(NAME gpu.stencil3d.27 PROGRAM stencil3d RANKS 1 2 4 LABELS gpu TIMEOUT 60
+    ARGS ${small} --points 27 --steps 15 --comm peerwin,staged)
+  peerwin_mpi_test(NAME gpu.stencil3d.eager PROGRAM stencil3d RANKS 2 LABELS gpu TIMEOUT 60
+    ARGS ${small} --points 27 --steps 15 --graph off --overlap off --grid 1,1,2)
+endif()

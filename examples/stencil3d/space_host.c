@@ -78,7 +78,6 @@ static struct space host = {
     .fork = nothing,
     .join = nothing,
     .sweep = host_sweep,
-    .wait = nothing,
     .close = nothing,
 };
 

@@ -137,7 +137,6 @@ struct space {
     void (*replay)(struct space *space, void *graph);
     void (*forget)(struct space *space, void *graph);
 
-    void (*wait)(struct space *space); /* until all streams are done */
     void (*close)(struct space *space);
 };
 
@@ -163,7 +162,7 @@ struct comm {
     bool (*start)(struct comm *comm, int buffer); /* false if a graph cannot hold it: then nothing was done */
     void (*finish)(struct comm *comm, int buffer);
     void (*release)(struct comm *comm, int buffer);
-    void (*wait)(struct comm *comm); /* until the stream of exchanges is done */
+    void (*wait)(struct comm *comm); /* until all that the stream of exchanges was given is done */
     void (*close)(struct comm *comm);
 };
 
