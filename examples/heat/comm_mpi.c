@@ -2,7 +2,7 @@
  * Copyright (c) 2026, the peerwin contributors.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Communication by messages, for comparison: receives and sends that do not block, with the global sum between
+ * Communication by messages, for comparison: receives and sends that do not block, with the global sums between
  * their start and their completion. MPI's own error handler ends the job if a call fails.
  */
 #include <stdio.h>
@@ -59,17 +59,24 @@ static void spread_columns(const struct messages *m, enum shared field) {
         block_unpack_column(b, m->base.shared[field], b->nx, m->received[EAST]);
 }
 
-static void messages_sum(struct comm *comm, double *value) {
+static void messages_add(struct comm *comm, double *value) {
     (void)comm;
     MPI_Allreduce(MPI_IN_PLACE, value, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
 }
 
-static void messages_finish(struct comm *comm, enum shared field, double *value) {
+static void messages_finish(struct comm *comm, enum shared field, double *sums) {
     struct messages *m = (struct messages *)comm;
 
-    messages_sum(comm, value);
+    if (sums != NULL)
+        MPI_Allreduce(MPI_IN_PLACE, sums, NUM_SUMS, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
     MPI_Waitall(2 * NUM_SIDES, m->requests, MPI_STATUSES_IGNORE);
     spread_columns(m, field);
+}
+
+/* Receives are posted in `start`, so that the neighbours' messages wait for it by themselves. */
+static void messages_release(struct comm *comm, enum shared field) {
+    (void)comm;
+    (void)field;
 }
 
 /* A block goes row by row, so that its size never exceeds what MPI can count. */
@@ -110,8 +117,8 @@ static bool allocate(struct messages *m) {
         m->sent[side] = m->memory + NUM_SHARED * stride + (size_t)side * column;
         m->received[side] = m->sent[side] + 2 * column;
     }
-    m->base.shared[SHARED_U] = m->memory;
-    m->base.shared[SHARED_R] = m->memory + stride;
+    for (size_t field = 0; field < NUM_SHARED; field++)
+        m->base.shared[field] = m->memory + field * stride;
     return true;
 }
 
@@ -123,9 +130,10 @@ struct comm *comm_mpi_open(const struct block *block, const struct space *space)
     if (m != NULL) {
         m->block = *block;
         m->base.name = "mpi";
-        m->base.sum = messages_sum;
+        m->base.add = messages_add;
         m->base.start = messages_start;
         m->base.finish = messages_finish;
+        m->base.release = messages_release;
         m->base.collect = messages_collect;
         m->base.close = messages_close;
     }

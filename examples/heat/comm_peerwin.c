@@ -4,23 +4,13 @@
  *
  * Communication through windows.
  *
- * Each rank's segment holds the two shared fields and, for each field, room for one column from the west and one
- * from the east. A rank stores its edge rows straight into its neighbours' ghost rows, and its edge columns,
- * packed, into their rooms for columns; they spread a column over their ghosts when they need it.
+ * The shared fields lie in this rank's segment of one window, and each has a halo plan: which of its rows and columns
+ * go to which neighbour, and where those of the neighbours come. Then an exchange is start and finish, on the processor
+ * and on a GPU. Both orders that a halo needs are the plan's: no ghost is read before it is complete, and none is
+ * replaced before it has been read, which release says.
  *
- * A halo needs two orders: a ghost may not be read before it is complete, and not be overwritten while it is
- * still read. Both come from the global sum that ends every exchange, because peerwin_allreduce orders like a
- * barrier. Puts before it are complete after it. And a rank has used the ghosts of an exchange, at the latest, when it
- * enters the next sum, while no one writes them again before that sum has ended: between two exchanges of
- * one field the solver always takes another sum. So there are no flags, no second set of buffers, and nothing waits
- * but the sums. (Where no sum is at hand, peerwin_put_signal and peerwin_wait do it: see examples/hello.)
- *
- * On a GPU all of that is work in a stream, which the host does not wait for, while sums are taken on the host. So
- * completeness has an order of its own: after its puts a rank signals each neighbour, and its stream waits for the
- * neighbours' signals before the next sweep. That no ghost is overwritten while it is read still comes from the sums.
- * Ghosts are read by the first sweep after an exchange, which adds something up: a rank takes part in that sum only
- * when the sweep has ended, and the next edges of the same field leave behind a sweep that needs the sum of all.
- * Columns go straight into the ghosts there: a kernel stores with any stride.
+ * Global sums are peerwin_allreduce, with the same bits on all ranks and in every run. They stand between start and
+ * finish: whoever has met the others there has waited for its ghosts, too.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,9 +22,9 @@ struct windows {
     struct block block;
     bool on_host;
     peerwin_stream stream;
-    uint64_t exchanges; /* so far; the value of signals */
     peerwin_ctx *ctx;
     peerwin_win *win;
+    peerwin_halo *halos[NUM_SHARED];
 };
 
 /* What a run cannot go on without. A rank that fails alone must not leave the others waiting. */
@@ -54,126 +44,74 @@ static bool opened(peerwin_status status, const char *call, int rank) {
     return status == PEERWIN_OK;
 }
 
-/* Layout of a segment, in doubles. Blocks differ in size, so that of a neighbour is worked out from its block. */
-
+/* Layout of a segment, in doubles. */
 static size_t field_start(const struct block *b, enum shared field) {
     return block_field_stride(b) * (size_t)field;
 }
 
-static size_t column_room(const struct block *b, enum shared field, enum side side) {
-    const size_t line = 8, room = ((size_t)b->ny + line - 1) / line * line;
-
-    return field_start(b, NUM_SHARED) + ((size_t)field * 2 + (side == EAST)) * room;
-}
-
 static size_t segment_bytes(const struct block *b) {
-    return column_room(b, NUM_SHARED, WEST) * sizeof(double);
+    return field_start(b, NUM_SHARED) * sizeof(double);
 }
 
-/* My southern or northern edge to the ghost row of the neighbour there. Rows of both are equally long. */
-static void put_row(const struct windows *w, enum shared field, enum side side) {
-    const struct block *b = &w->block;
-    struct block there;
-
-    if (b->neighbour[side] == MPI_PROC_NULL)
-        return;
-    block_make(b->n, b->neighbour[side], b->columns * b->rows, &there);
-    const double *edge = w->base.shared[field] + cell(b, 0, side == NORTH ? b->ny - 1 : 0);
-    const size_t ghost = field_start(&there, field) + (size_t)cell(&there, 0, side == NORTH ? -1 : there.ny);
-    must(peerwin_put(w->win, b->neighbour[side], ghost * sizeof(double), edge, (size_t)b->nx * sizeof(double),
-                     w->stream),
-         "peerwin_put");
-}
-
-/* Where a column that leaves at `side` arrives: in the room for columns, packed on its way, or in the ghosts. */
-static peerwin_box column_target(const struct windows *w, const struct block *there, enum shared field,
-                                 enum side side) {
-    const size_t ny = (size_t)there->ny, pitch = (size_t)there->pitch * sizeof(double);
-    const size_t room = column_room(there, field, side == EAST ? WEST : EAST);
-    const size_t ghost = field_start(there, field) + (size_t)cell(there, side == EAST ? -1 : there->nx, 0);
-
-    if (w->on_host)
-        return (peerwin_box){room * sizeof(double), {sizeof(double), ny, 1}, {sizeof(double), 0}};
-    return (peerwin_box){ghost * sizeof(double), {sizeof(double), ny, 1}, {pitch, 0}};
-}
-
-/* My western or eastern edge to the neighbour there. */
-static void put_column(const struct windows *w, enum shared field, enum side side) {
-    const struct block *b = &w->block;
-    const size_t pitch = (size_t)b->pitch * sizeof(double), ny = (size_t)b->ny;
-    struct block there;
-
-    if (b->neighbour[side] == MPI_PROC_NULL)
-        return;
-    block_make(b->n, b->neighbour[side], b->columns * b->rows, &there);
-    const size_t edge = (size_t)cell(b, side == EAST ? b->nx - 1 : 0, 0);
-    const peerwin_box to = column_target(w, &there, field, side);
-    const peerwin_box from = {edge * sizeof(double), {sizeof(double), ny, 1}, {pitch, 0}};
-    must(peerwin_put_box(w->win, b->neighbour[side], &to, w->base.shared[field], &from, w->stream), "peerwin_put_box");
-}
-
-/* The columns that have come, to the ghosts. */
-static void spread_columns(const struct windows *w, enum shared field) {
-    const struct block *b = &w->block;
-    const double *segment = peerwin_win_ptr(w->win, b->rank);
-
-    if (b->neighbour[WEST] != MPI_PROC_NULL)
-        block_unpack_column(b, w->base.shared[field], -1, segment + column_room(b, field, WEST));
-    if (b->neighbour[EAST] != MPI_PROC_NULL)
-        block_unpack_column(b, w->base.shared[field], b->nx, segment + column_room(b, field, EAST));
-}
-
-static void windows_sum(struct comm *comm, double *value) {
-    const struct windows *w = (const struct windows *)comm;
-
-    must(peerwin_allreduce(w->ctx, value, 1, PEERWIN_DOUBLE, PEERWIN_SUM, NULL), "peerwin_allreduce");
-}
-
-static void put_edges(const struct windows *w, enum shared field) {
-    put_row(w, field, SOUTH);
-    put_row(w, field, NORTH);
-    put_column(w, field, WEST);
-    put_column(w, field, EAST);
-}
-
-static void windows_start(struct comm *comm, enum shared field) {
-    put_edges((const struct windows *)comm, field);
-}
-
-static void windows_finish(struct comm *comm, enum shared field, double *value) {
-    windows_sum(comm, value);
-    spread_columns((const struct windows *)comm, field);
-}
-
-/* On a GPU. Slot s of a rank is for what comes from its side s. */
+/* -------------------------------------------------------------------------------------------- halo plans */
 
 static enum side opposite(enum side side) {
     return (enum side)((unsigned)side ^ 1u);
 }
 
-static void stream_sum(struct comm *comm, double *value) {
+/* The cells next to `side`, or the ghosts beyond it, as a box of this rank's segment. */
+static peerwin_box edge(const struct block *b, enum shared field, enum side side, bool ghosts) {
+    const bool row = side == SOUTH || side == NORTH;
+    const int before = ghosts ? -1 : 0, after = ghosts ? 0 : -1;
+    const int i = side == WEST ? before : side == EAST ? b->nx + after : 0;
+    const int j = side == SOUTH ? before : side == NORTH ? b->ny + after : 0;
+    const peerwin_box box = {
+        .offset = (field_start(b, field) + (size_t)cell(b, i, j)) * sizeof(double),
+        .count = {(row ? (size_t)b->nx : 1) * sizeof(double), row ? 1 : (size_t)b->ny, 1},
+        .stride = {(size_t)b->pitch * sizeof(double), 0},
+    };
+
+    return box;
+}
+
+/* The plan of one field. A face is called by the side that it leaves from; at a wall there is none. */
+static peerwin_status plan(struct windows *w, enum shared field) {
+    peerwin_face send[NUM_SIDES], receive[NUM_SIDES];
+
+    for (enum side side = WEST; side < NUM_SIDES; side++) {
+        const int peer = w->block.neighbour[side];
+        send[side] = (peerwin_face){peer, (int)side, w->win, edge(&w->block, field, side, false)};
+        receive[side] = (peerwin_face){peer, (int)opposite(side), w->win, edge(&w->block, field, side, true)};
+    }
+    return peerwin_halo_create(w->ctx, NUM_SIDES, send, NUM_SIDES, receive, 0, &w->halos[field]);
+}
+
+static void windows_start(struct comm *comm, enum shared field) {
+    const struct windows *w = (const struct windows *)comm;
+
+    must(peerwin_halo_start(w->halos[field], w->stream), "peerwin_halo_start");
+}
+
+static void windows_finish(struct comm *comm, enum shared field, double *sums) {
+    const struct windows *w = (const struct windows *)comm;
+
+    if (sums != NULL)
+        must(peerwin_allreduce(w->ctx, sums, NUM_SUMS, PEERWIN_DOUBLE, PEERWIN_SUM, w->stream), "peerwin_allreduce");
+    must(peerwin_halo_finish(w->halos[field], w->stream), "peerwin_halo_finish");
+}
+
+static void windows_release(struct comm *comm, enum shared field) {
+    const struct windows *w = (const struct windows *)comm;
+
+    must(peerwin_halo_release(w->halos[field], w->stream), "peerwin_halo_release");
+}
+
+/* ------------------------------------------------------------------------------------ the rest of a comm */
+
+/* Now and then, and on the host: by messages. */
+static void windows_add(struct comm *comm, double *value) {
     (void)comm;
     MPI_Allreduce(MPI_IN_PLACE, value, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
-}
-
-static void stream_start(struct comm *comm, enum shared field) {
-    struct windows *w = (struct windows *)comm;
-    const int *neighbour = w->block.neighbour;
-
-    w->exchanges++;
-    put_edges(w, field);
-    for (enum side side = WEST; side < NUM_SIDES; side++)
-        must(peerwin_signal(w->win, neighbour[side], opposite(side), PEERWIN_SIGNAL_SET, w->exchanges, w->stream),
-             "peerwin_signal"); /* nothing happens at a wall */
-    for (enum side side = WEST; side < NUM_SIDES; side++)
-        if (neighbour[side] != MPI_PROC_NULL)
-            must(peerwin_wait(w->win, side, w->exchanges, w->stream), "peerwin_wait");
-}
-
-/* The next sweep is behind the waits. */
-static void stream_finish(struct comm *comm, enum shared field, double *value) {
-    (void)field;
-    stream_sum(comm, value);
 }
 
 /* Rank 0 reads the other's segment; the barriers keep u as it is meanwhile. */
@@ -194,34 +132,47 @@ static void windows_collect(struct comm *comm, const struct block *from, double 
 static void windows_close(struct comm *comm) {
     struct windows *w = (struct windows *)comm;
 
+    for (int field = 0; field < NUM_SHARED; field++)
+        must(peerwin_halo_free(w->halos[field]), "peerwin_halo_free");
     must(peerwin_win_free(w->win), "peerwin_win_free");
     must(peerwin_finalize(w->ctx), "peerwin_finalize");
     free(w);
 }
 
-/* A context over all ranks, and a window with room for everything that the neighbours write. */
-static bool open_window(struct windows *w) {
+/* ------------------------------------------------------------------------------------------------- open */
+
+static bool open_context(struct windows *w) {
     peerwin_config config;
-    peerwin_win_config win_config;
 
     peerwin_config_init(&config);
     config.space = w->on_host ? PEERWIN_SPACE_HOST : PEERWIN_SPACE_CUDA; /* where the sweeps run */
     config.flags = PEERWIN_STRICT; /* better no run than one whose first put is refused */
     if (!opened(peerwin_init(MPI_COMM_WORLD, &config, &w->ctx), "peerwin_init", w->block.rank))
         return false;
-    if (peerwin_get_space(w->ctx) != config.space) {
-        if (w->block.rank == 0)
-            fprintf(stderr, "heat: PEERWIN_SPACE asks for another space than --space does\n");
-        peerwin_finalize(w->ctx);
-        return false;
-    }
-    peerwin_win_config_init(&win_config);
-    win_config.name = "heat";
-    if (opened(peerwin_win_alloc(w->ctx, segment_bytes(&w->block), &win_config, &w->win), "peerwin_win_alloc",
-               w->block.rank))
+    if (peerwin_get_space(w->ctx) == config.space)
         return true;
+    if (w->block.rank == 0)
+        fprintf(stderr, "heat: PEERWIN_SPACE asks for another space than --space does\n");
     peerwin_finalize(w->ctx);
     return false;
+}
+
+/* A context over all ranks, a window for the shared fields, and a plan for each. What fails is undone: by finalize. */
+static bool open_all(struct windows *w) {
+    peerwin_win_config config;
+    bool fine;
+
+    if (!open_context(w))
+        return false;
+    peerwin_win_config_init(&config);
+    config.name = "heat";
+    fine = opened(peerwin_win_alloc(w->ctx, segment_bytes(&w->block), &config, &w->win), "peerwin_win_alloc",
+                  w->block.rank);
+    for (enum shared field = SHARED_U; fine && field < NUM_SHARED; field++)
+        fine = opened(plan(w, field), "peerwin_halo_create", w->block.rank);
+    if (!fine)
+        peerwin_finalize(w->ctx);
+    return fine;
 }
 
 struct comm *comm_peerwin_open(const struct block *block, const struct space *space) {
@@ -234,17 +185,18 @@ struct comm *comm_peerwin_open(const struct block *block, const struct space *sp
     w->block = *block;
     w->on_host = space->on_host;
     w->stream = space->stream;
-    if (!open_window(w)) {
+    if (!open_all(w)) {
         free(w);
         return NULL;
     }
     double *segment = peerwin_win_ptr(w->win, block->rank);
+    for (enum shared field = SHARED_U; field < NUM_SHARED; field++)
+        w->base.shared[field] = segment + field_start(block, field);
     w->base.name = "peerwin";
-    w->base.shared[SHARED_U] = segment + field_start(block, SHARED_U);
-    w->base.shared[SHARED_R] = segment + field_start(block, SHARED_R);
-    w->base.sum = w->on_host ? windows_sum : stream_sum;
-    w->base.start = w->on_host ? windows_start : stream_start;
-    w->base.finish = w->on_host ? windows_finish : stream_finish;
+    w->base.add = windows_add;
+    w->base.start = windows_start;
+    w->base.finish = windows_finish;
+    w->base.release = windows_release;
     w->base.collect = windows_collect;
     w->base.close = windows_close;
     return &w->base;

@@ -53,7 +53,7 @@ static bool finish_run(struct way *way, int run, const struct block *block, cons
     struct outcome *outcome = &way->outcome;
 
     outcome->result = problem_total(&way->problem);
-    way->comm->sum(way->comm, &outcome->result);
+    way->comm->add(way->comm, &outcome->result);
     outcome_judge(outcome);
     way->times[run] = outcome_microseconds(outcome);
     if (block->rank == 0 && options->csv)

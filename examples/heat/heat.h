@@ -12,6 +12,7 @@
 #ifndef HEAT_H
 #define HEAT_H
 
+#include <math.h>
 #include <peerwin/peerwin.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -76,13 +77,47 @@ void block_unpack_column(const struct block *b, double *field, int i, const doub
 /* The cells of a field, ghosts left out, to contiguous memory. */
 void block_copy_cells(const struct block *b, const double *field, double *cells);
 
+/* ----------------------------------------------------------------------------------------------- solver.c */
+
+/* What a sweep adds up: r.r and r.Ar, of the residual that it leaves behind. */
+enum { SUM_RR, SUM_RAR, NUM_SUMS };
+
+/* An iteration of conjugate gradients, and what the next one takes over from it. */
+struct course {
+    double rr;          /* r.r at its beginning */
+    double alpha, beta; /* p = r + beta p, u += alpha p */
+};
+
+#if defined(__CUDACC__)
+#define HEAT_ANYWHERE __host__ __device__ static inline
+#else
+#define HEAT_ANYWHERE static inline
+#endif
+
+/* Before the first iteration: its beta becomes 0. */
+HEAT_ANYWHERE struct course course_start(void) {
+    const struct course start = {HUGE_VAL, 1, 0};
+
+    return start;
+}
+
+/* The next iteration; the sums are those over all ranks. */
+HEAT_ANYWHERE struct course course_next(struct course before, double rr, double rar) {
+    const double beta = rr / before.rr;
+    const struct course next = {rr, rr / (rar - beta * rr / before.alpha), beta};
+
+    return next;
+}
+
 /* ----------------------------------------------------------------------------- space_host.c, space_cuda.cu */
 
 struct problem;
+struct comm;
 
 /*
  * Where the fields are, and the sweeps over them. A sweep may still be under way when its function returns; what comes
- * later in the stream begins after it. Some sweeps add something up over the block: `sum` waits for the latest of them.
+ * later in the stream begins after it. Some sweeps add something up over the block: `sums` waits for the latest of
+ * them.
  */
 struct space {
     const char *name;
@@ -97,17 +132,17 @@ struct space {
 
     void (*set_u)(struct problem *problem);      /* u = energy * density */
     void (*set_energy)(struct problem *problem); /* and back */
-    /* r = u - A u; adds up r.r. (The right-hand side is the starting guess itself.) */
+    /* r = u - A u. (The right-hand side is the starting guess itself.) */
     void (*residual)(struct problem *problem);
-    /* u += alpha p with the old p, p = r + beta p in ghost cells too, w = A p; adds up p.w. */
-    void (*turn)(struct problem *problem, double alpha, double beta);
-    /* r -= alpha w; adds up r.r. */
-    void (*descend)(struct problem *problem, double alpha);
-    /* u += alpha p, after the last iteration. */
-    void (*finish_u)(struct problem *problem, double alpha);
-    /* Adds up density * u. */
+    /* w = A r; adds up r.r and r.w. */
+    void (*multiply)(struct problem *problem);
+    /* The ghosts of w have come: what they mean for those of r. Then they are not needed any more. */
+    void (*take_ghosts)(struct problem *problem, const struct course *course);
+    /* An iteration: p = r + beta p, s = w + beta s, u += alpha p, r -= alpha s, w = A r; adds up r.r and r.w. */
+    void (*sweep)(struct problem *problem, const struct course *course);
+    /* Adds up density * u, as the first of the sums. */
     void (*total)(struct problem *problem);
-    double (*sum)(struct problem *problem);
+    void (*sums)(struct problem *problem, double sums_out[NUM_SUMS]);
 
     void (*wait)(struct space *space); /* until all sweeps have ended */
     void (*close)(struct space *space);
@@ -124,7 +159,7 @@ bool space_cuda_available(void);
 /* -------------------------------------------------------------- comm_peerwin.c, comm_mpi.c, comm_staged.c */
 
 /* The fields whose edges other ranks need. They live in memory that belongs to the communication. */
-enum shared { SHARED_U, SHARED_R, NUM_SHARED };
+enum shared { SHARED_U, SHARED_R, SHARED_W, SHARED_NEXT_W, NUM_SHARED };
 
 /*
  * How ranks communicate. Every function is collective. The edges of a shared field become the ghosts of the
@@ -135,11 +170,13 @@ struct comm {
     double *shared[NUM_SHARED];
 
     /* Adds up *value over all ranks. */
-    void (*sum)(struct comm *comm, double *value);
+    void (*add)(struct comm *comm, double *value);
     /* The edges of a shared field leave. */
     void (*start)(struct comm *comm, enum shared field);
-    /* Adds up *value over all ranks; then the ghosts are there for the next sweep. */
-    void (*finish)(struct comm *comm, enum shared field, double *value);
+    /* Adds up the sums over all ranks, if there are some; then the ghosts are there for the next sweep. */
+    void (*finish)(struct comm *comm, enum shared field, double *sums);
+    /* The ghosts have been read, and may be replaced. */
+    void (*release)(struct comm *comm, enum shared field);
     /* Rank 0 gets the cells of u of the block `from`, ghosts left out. */
     void (*collect)(struct comm *comm, const struct block *from, double *cells);
     void (*close)(struct comm *comm);
@@ -158,17 +195,18 @@ bool agree(bool mine);
 
 /* ---------------------------------------------------------------------------------------------- problem.c */
 
+/* Fields of a GPU come in twos where a sweep reads what others still need: [0] first, then by turns. */
 struct problem {
     struct block block;
     struct space *space;
     double dx;
-    double *memory; /* holds all fields but u and r, which are comm's */
+    double *memory; /* holds all fields but those that are comm's */
     double *given;  /* on the host: half, density and energy as they are at the beginning */
-    double *u, *r, *p, *w;
-    double *next_p; /* not on the host: what becomes p in the next iteration */
-    double sum;     /* on the host: what the latest sweep has added up */
-    double *half;   /* what a cell adds to the conductivity of each of its faces, times dt/dx^2 */
+    double *u, *p, *r[2], *s[2], *w[2];
+    double *half; /* what a cell adds to the conductivity of each of its faces, times dt/dx^2 */
     double *density, *energy;
+    double sums[NUM_SUMS]; /* on the host: what the latest sweep has added up */
+    int turn;              /* which of two the next sweep reads; on the host there is but one of each */
 };
 
 /* Allocates the fields and sets density, energy and conductivities. False if this rank is out of memory. */
@@ -186,8 +224,6 @@ bool problem_in_pipe(int n, int x, int y);
 
 /* The published result for this size and number of steps; false if there is none. */
 bool problem_published(int n, int steps, double *result_out);
-
-/* ----------------------------------------------------------------------------------------------- solver.c */
 
 struct run {
     long iterations; /* in all steps */

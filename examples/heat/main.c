@@ -37,7 +37,7 @@ static int simulate(struct problem *problem, struct comm *comm, const struct opt
     for (int step = 0; step < options->steps; step++)
         solver_step(problem, comm, &progress, &outcome.run);
     outcome.result = problem_total(problem);
-    comm->sum(comm, &outcome.result);
+    comm->add(comm, &outcome.result);
     outcome_judge(&outcome);
     if (options->image != NULL && !picture_write(image, &problem->block, comm))
         status = STATUS_FAILED;

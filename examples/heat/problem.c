@@ -91,9 +91,9 @@ void problem_reset(struct problem *problem) {
 
 bool problem_init(struct problem *problem, const struct block *block, struct space *space, struct comm *comm) {
     const size_t stride = block_field_stride(block);
-    double **const fields[] = {&problem->p,       &problem->w,      &problem->half,
-                               &problem->density, &problem->energy, &problem->next_p};
-    const size_t count = sizeof(fields) / sizeof(fields[0]) - space->on_host; /* it replaces p in place */
+    double **const fields[] = {&problem->half, &problem->density, &problem->energy, &problem->p,
+                               &problem->s[0], &problem->s[1],    &problem->r[1]};
+    const size_t count = sizeof(fields) / sizeof(fields[0]) - (space->on_host ? 2 : 0);
 
     problem->block = *block;
     problem->space = space;
@@ -107,7 +107,9 @@ bool problem_init(struct problem *problem, const struct block *block, struct spa
     if (problem->given == NULL)
         return false;
     problem->u = comm->shared[SHARED_U];
-    problem->r = comm->shared[SHARED_R];
+    problem->r[0] = comm->shared[SHARED_R];
+    problem->w[0] = comm->shared[SHARED_W];
+    problem->w[1] = comm->shared[SHARED_NEXT_W];
     problem_reset(problem);
     return true;
 }
@@ -122,8 +124,11 @@ void problem_free(struct problem *problem) {
 }
 
 double problem_total(struct problem *problem) {
+    double sums[NUM_SUMS];
+
     problem->space->total(problem);
-    return problem->dx * problem->dx * problem->space->sum(problem);
+    problem->space->sums(problem, sums);
+    return problem->dx * problem->dx * sums[0];
 }
 
 bool problem_published(int n, int steps, double *result_out) {

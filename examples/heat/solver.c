@@ -2,11 +2,13 @@
  * Copyright (c) 2026, the peerwin contributors.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Plain conjugate gradients: the course of the solution, the same wherever the fields are.
+ * Conjugate gradients: the course of the solution, the same wherever the fields are.
  *
- * An iteration is two sweeps over the block, each followed by a global sum. The ghosts of the residual r travel with
- * the second sum. Those of the search direction p do not travel at all: p = r + beta p holds in ghost cells
- * too, so each rank computes them, and gets the same bits as the neighbour that owns the cell.
+ * What costs a parallel solver its time is waiting for the others. The two sums of an iteration are taken together
+ * here, as Chronopoulos and Gear have shown: with w = A r at hand, r.r and r.w give both coefficients, at the price of
+ * one more field s = A p. And the ghosts that travel are those of w, beside the sums; those of r and s follow from them
+ * (s = w + beta s and r -= alpha s hold in ghost cells too), with the same bits as on the neighbour that owns the cell.
+ * So an iteration is one sweep over the block and one meeting of the ranks.
  *
  * Sums are taken in one fixed order, so a run repeats bit by bit.
  */
@@ -35,36 +37,45 @@ static void progress_tick(struct progress *progress, int iteration, double norm)
             iteration, norm, now - progress->started);
 }
 
-/* What the latest sweep has added up, over all ranks, while edges of a field travel to the neighbours' ghosts. */
-static double exchange(struct problem *problem, struct comm *comm, enum shared field) {
+static void exchange(struct comm *comm, enum shared field) {
     comm->start(comm, field);
-    double value = problem->space->sum(problem);
-    comm->finish(comm, field, &value);
-    return value;
+    comm->finish(comm, field, NULL);
+}
+
+/* What the latest sweep has added up, over all ranks, while the edges of w travel to the neighbours' ghosts. */
+static void meet(struct problem *problem, struct comm *comm, double sums[NUM_SUMS]) {
+    const enum shared field = problem->turn == 0 ? SHARED_W : SHARED_NEXT_W;
+
+    comm->start(comm, field);
+    problem->space->sums(problem, sums);
+    comm->finish(comm, field, sums);
+}
+
+static void iterate(struct problem *problem, struct comm *comm, const struct course *course) {
+    const enum shared field = problem->turn == 0 ? SHARED_W : SHARED_NEXT_W;
+
+    problem->space->take_ghosts(problem, course);
+    comm->release(comm, field); /* early: the neighbours need not wait to replace them */
+    problem->space->sweep(problem, course);
 }
 
 /* Solves A u_new = u. Every rank sees the same sums, and so stops at the same iteration. */
 static int solve(struct problem *problem, struct comm *comm, struct progress *progress) {
-    const struct space *space = problem->space;
-    double nothing = 0, alpha = 0, beta = 0;
+    struct course course = course_start();
+    double sums[NUM_SUMS];
     int iteration = 0;
 
-    comm->start(comm, SHARED_U);
-    comm->finish(comm, SHARED_U, &nothing);
-    space->residual(problem);
-    double rr = exchange(problem, comm, SHARED_R);
-    while (sqrt(rr) >= TOLERANCE && iteration < MAX_ITERATIONS) {
-        space->turn(problem, alpha, beta);
-        double pw = space->sum(problem);
-        comm->sum(comm, &pw);
-        alpha = rr / pw;
-        space->descend(problem, alpha);
-        const double next = exchange(problem, comm, SHARED_R);
-        beta = next / rr;
-        rr = next;
-        progress_tick(progress, ++iteration, sqrt(rr));
+    exchange(comm, SHARED_U);
+    problem->space->residual(problem);
+    exchange(comm, SHARED_R);
+    problem->space->multiply(problem);
+    meet(problem, comm, sums);
+    while (sqrt(sums[SUM_RR]) >= TOLERANCE && iteration < MAX_ITERATIONS) {
+        course = course_next(course, sums[SUM_RR], sums[SUM_RAR]);
+        iterate(problem, comm, &course);
+        meet(problem, comm, sums);
+        progress_tick(progress, ++iteration, sqrt(sums[SUM_RR]));
     }
-    space->finish_u(problem, alpha);
     return iteration;
 }
 

@@ -4,8 +4,8 @@
  *
  * Fields in ordinary memory, swept by the processor.
  *
- * An iteration of the solver is two sweeps over the block, so that every field passes through the processor as rarely
- * as possible: what an iteration has left to do is done by the first sweep of the next one, while p is at hand.
+ * An iteration of the solver is one sweep over the block, so that every field passes through the processor once: a row
+ * is updated, and A r follows a row behind.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -59,96 +59,90 @@ static inline double apply(const double *v, const double *half, ptrdiff_t pitch)
     return (1.0 + w + e + s + n) * v[0] - w * v[-1] - e * v[1] - s * v[-pitch] - n * v[pitch];
 }
 
-/* r = u - A u; adds up r.r. (The right-hand side is the starting guess itself.) */
+/* r = u - A u. (The right-hand side is the starting guess itself.) */
 SWEEP static void host_residual(struct problem *problem) {
     const struct block *b = &problem->block;
     const ptrdiff_t pitch = b->pitch, nx = b->nx;
-    double rr = 0;
 
     for (int j = 0; j < b->ny; j++) {
         const ptrdiff_t c = cell(b, 0, j);
         const double *restrict u = problem->u + c, *restrict half = problem->half + c;
-        double *restrict r = problem->r + c, row = 0;
-#pragma omp simd reduction(+ : row)
-        for (ptrdiff_t i = 0; i < nx; i++) {
+        double *restrict r = problem->r[0] + c;
+#pragma omp simd
+        for (ptrdiff_t i = 0; i < nx; i++)
             r[i] = u[i] - apply(u + i, half + i, pitch);
-            row += r[i] * r[i];
-        }
-        rr += row;
     }
-    problem->sum = rr;
 }
 
-/* u += alpha p, then p = r + beta p, in one cell. */
-static inline void turn_cell(double *u, double *p, double r, double alpha, double beta) {
+/* The ghosts of r in the iteration that begins, from those of w: a row or a column of cells `step` apart. */
+static void take_ghosts_along(struct problem *problem, ptrdiff_t first, ptrdiff_t step, int count,
+                              const struct course *course) {
+    const double *w = problem->w[0] + first;
+    double *s = problem->s[0] + first, *r = problem->r[0] + first;
+
+    for (ptrdiff_t c = 0; c < count * step; c += step) {
+        s[c] = w[c] + course->beta * s[c];
+        r[c] -= course->alpha * s[c];
+    }
+}
+
+/* Those at walls are 0, and stay 0. */
+static void host_take_ghosts(struct problem *problem, const struct course *course) {
+    const struct block *b = &problem->block;
+
+    take_ghosts_along(problem, cell(b, 0, -1), 1, b->nx, course);
+    take_ghosts_along(problem, cell(b, 0, b->ny), 1, b->nx, course);
+    if (b->neighbour[WEST] != MPI_PROC_NULL)
+        take_ghosts_along(problem, cell(b, -1, 0), b->pitch, b->ny, course);
+    if (b->neighbour[EAST] != MPI_PROC_NULL)
+        take_ghosts_along(problem, cell(b, b->nx, 0), b->pitch, b->ny, course);
+}
+
+/* One cell in an iteration; w is still that of the last one. */
+static inline void advance(double *u, double *p, double *r, double *s, double w, double alpha, double beta) {
+    *p = *r + beta * *p;
+    *s = w + beta * *s;
     *u += alpha * *p;
-    *p = r + beta * *p;
+    *r -= alpha * *s;
 }
 
-static void turn_row(const struct problem *problem, int j, double alpha, double beta) {
-    for (ptrdiff_t c = cell(&problem->block, -1, j); c <= cell(&problem->block, problem->block.nx, j); c++)
-        turn_cell(&problem->u[c], &problem->p[c], problem->r[c], alpha, beta);
-}
+/* w = A r in row j, and, if there is one, the row north of it advances; adds up r.r and r.w. */
+static inline __attribute__((always_inline)) void sweep_row(struct problem *problem, int j, bool advances, double alpha,
+                                                            double beta) {
+    const ptrdiff_t pitch = problem->block.pitch, nx = problem->block.nx, c = cell(&problem->block, 0, j);
+    const double *restrict half = problem->half + c;
+    double *restrict u = problem->u + c + pitch, *restrict p = problem->p + c + pitch;
+    double *restrict s = problem->s[0] + c + pitch, *restrict r = problem->r[0] + c, *restrict w = problem->w[0] + c;
+    double rr = 0, rar = 0;
 
-/*
- * The first sweep: u += alpha p (what the last iteration has left to do, while p is at hand) and p = r + beta p, ghosts
- * included, and w = A p a row behind. Adds up p.w.
- */
-SWEEP static void host_turn(struct problem *problem, double alpha, double beta) {
-    const struct block *b = &problem->block;
-    const ptrdiff_t pitch = b->pitch, nx = b->nx;
-    double pw = 0;
-
-    turn_row(problem, -1, alpha, beta);
-    turn_row(problem, 0, alpha, beta);
-    for (int j = 0; j < b->ny; j++) {
-        const ptrdiff_t c = cell(b, 0, j);
-        const double *restrict r = problem->r + c + pitch, *restrict half = problem->half + c;
-        double *restrict u = problem->u + c + pitch, *restrict p = problem->p + c;
-        double *restrict w = problem->w + c, row = 0;
-
-        turn_cell(&u[-1], &p[pitch - 1], r[-1], alpha, beta);
-        turn_cell(&u[nx], &p[pitch + nx], r[nx], alpha, beta);
-#pragma omp simd reduction(+ : row)
-        for (ptrdiff_t i = 0; i < nx; i++) {
-            turn_cell(&u[i], &p[pitch + i], r[i], alpha, beta);
-            w[i] = apply(p + i, half + i, pitch);
-            row += w[i] * p[i];
-        }
-        pw += row;
+#pragma omp simd reduction(+ : rr, rar)
+    for (ptrdiff_t i = 0; i < nx; i++) {
+        if (advances)
+            advance(&u[i], &p[i], &r[pitch + i], &s[i], w[pitch + i], alpha, beta);
+        w[i] = apply(r + i, half + i, pitch);
+        rr += r[i] * r[i];
+        rar += r[i] * w[i];
     }
-    problem->sum = pw;
+    problem->sums[SUM_RR] += rr;
+    problem->sums[SUM_RAR] += rar;
 }
 
-/*
- * The second sweep: r -= alpha w; adds up r.r. It goes back from the row where the first one ended, whose fields are
- * still in the cache.
- */
-SWEEP static void host_descend(struct problem *problem, double alpha) {
-    const struct block *b = &problem->block;
-    const ptrdiff_t nx = b->nx;
-    double rr = 0;
-
-    for (int j = b->ny - 1; j >= 0; j--) {
-        const double *restrict w = problem->w + cell(b, 0, j);
-        double *restrict r = problem->r + cell(b, 0, j), row = 0;
-#pragma omp simd reduction(+ : row)
-        for (ptrdiff_t i = 0; i < nx; i++) {
-            r[i] -= alpha * w[i];
-            row += r[i] * r[i];
-        }
-        rr += row;
-    }
-    problem->sum = rr;
+SWEEP static void host_multiply(struct problem *problem) {
+    problem->sums[SUM_RR] = problem->sums[SUM_RAR] = 0;
+    for (int j = 0; j < problem->block.ny; j++)
+        sweep_row(problem, j, false, 0, 0);
 }
 
-/* u += alpha p after the last iteration. */
-static void host_finish_u(struct problem *problem, double alpha) {
+SWEEP static void host_sweep(struct problem *problem, const struct course *course) {
     const struct block *b = &problem->block;
+    const double alpha = course->alpha, beta = course->beta;
 
-    for (int j = 0; j < b->ny; j++)
-        for (ptrdiff_t c = cell(b, 0, j); c < cell(b, b->nx, j); c++)
-            problem->u[c] += alpha * problem->p[c];
+    problem->sums[SUM_RR] = problem->sums[SUM_RAR] = 0;
+    for (ptrdiff_t c = cell(b, 0, 0); c < cell(b, b->nx, 0); c++)
+        advance(&problem->u[c], &problem->p[c], &problem->r[0][c], &problem->s[0][c], problem->w[0][c], alpha, beta);
+    for (int j = 0; j < b->ny - 1; j++)
+        sweep_row(problem, j, true, alpha, beta);
+    sweep_row(problem, b->ny - 1, false, alpha, beta);
 }
 
 /* The sum of density * u over the block. */
@@ -162,7 +156,7 @@ static void host_total(struct problem *problem) {
             row += problem->density[cell(b, i, j)] * problem->u[cell(b, i, j)];
         total += row;
     }
-    problem->sum = total;
+    problem->sums[0] = total;
 }
 
 /* Zeroed, because ghosts at the walls stay 0. */
@@ -182,8 +176,8 @@ static void host_release(struct space *space, double *memory) {
     free(memory);
 }
 
-static double host_sum(struct problem *problem) {
-    return problem->sum;
+static void host_sums(struct problem *problem, double sums_out[NUM_SUMS]) {
+    memcpy(sums_out, problem->sums, sizeof(problem->sums));
 }
 
 /* Sweeps have ended when they return. */
@@ -203,11 +197,11 @@ static struct space host = {
     .set_u = host_set_u,
     .set_energy = host_set_energy,
     .residual = host_residual,
-    .turn = host_turn,
-    .descend = host_descend,
-    .finish_u = host_finish_u,
+    .multiply = host_multiply,
+    .take_ghosts = host_take_ghosts,
+    .sweep = host_sweep,
     .total = host_total,
-    .sum = host_sum,
+    .sums = host_sums,
     .wait = host_wait,
     .close = host_close,
 };
