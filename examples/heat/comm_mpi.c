@@ -79,6 +79,11 @@ static void messages_release(struct comm *comm, enum shared field) {
     (void)field;
 }
 
+/* Nothing is in a stream. */
+static void messages_settle(struct comm *comm) {
+    (void)comm;
+}
+
 /* A block goes row by row, so that its size never exceeds what MPI can count. */
 static void messages_collect(struct comm *comm, const struct block *from, double *cells) {
     const struct messages *m = (const struct messages *)comm;
@@ -134,6 +139,7 @@ struct comm *comm_mpi_open(const struct block *block, const struct space *space)
         m->base.start = messages_start;
         m->base.finish = messages_finish;
         m->base.release = messages_release;
+        m->base.settle = messages_settle;
         m->base.collect = messages_collect;
         m->base.close = messages_close;
     }

@@ -86,24 +86,54 @@ static peerwin_status plan(struct windows *w, enum shared field) {
     return peerwin_halo_create(w->ctx, NUM_SIDES, send, NUM_SIDES, receive, 0, &w->halos[field]);
 }
 
+/* While a graph is made a call may be refused, which is not the end of the run: see the solver on GPUs. */
+static void give(struct windows *w, peerwin_status status, const char *call) {
+    if (status != PEERWIN_OK && w->base.capturing)
+        snprintf(w->base.refusal, sizeof(w->base.refusal), "%s: %s", call, peerwin_last_error());
+    else
+        must(status, call);
+}
+
+static bool refused(const struct windows *w) {
+    return w->base.capturing && w->base.refusal[0] != '\0';
+}
+
 static void windows_start(struct comm *comm, enum shared field) {
-    const struct windows *w = (const struct windows *)comm;
+    struct windows *w = (struct windows *)comm;
 
-    must(peerwin_halo_start(w->halos[field], w->stream), "peerwin_halo_start");
+    if (!refused(w))
+        give(w, peerwin_halo_start(w->halos[field], w->stream), "peerwin_halo_start");
 }
 
+/* An exchange that has been started is finished, whatever becomes of the sums. */
 static void windows_finish(struct comm *comm, enum shared field, double *sums) {
-    const struct windows *w = (const struct windows *)comm;
+    struct windows *w = (struct windows *)comm;
 
+    if (refused(w))
+        return;
     if (sums != NULL)
-        must(peerwin_allreduce(w->ctx, sums, NUM_SUMS, PEERWIN_DOUBLE, PEERWIN_SUM, w->stream), "peerwin_allreduce");
-    must(peerwin_halo_finish(w->halos[field], w->stream), "peerwin_halo_finish");
+        give(w, peerwin_allreduce(w->ctx, sums, NUM_SUMS, PEERWIN_DOUBLE, PEERWIN_SUM, w->stream), "peerwin_allreduce");
+    give(w, peerwin_halo_finish(w->halos[field], w->stream), "peerwin_halo_finish");
 }
 
+/* In graphs the next start says it. */
 static void windows_release(struct comm *comm, enum shared field) {
+    struct windows *w = (struct windows *)comm;
+
+    if (!w->base.capturing)
+        give(w, peerwin_halo_release(w->halos[field], w->stream), "peerwin_halo_release");
+}
+
+/* Results of a stream count only after this. */
+static void windows_settle(struct comm *comm) {
     const struct windows *w = (const struct windows *)comm;
 
-    must(peerwin_halo_release(w->halos[field], w->stream), "peerwin_halo_release");
+    if (!w->on_host)
+        must(peerwin_stream_sync(w->ctx, w->stream), "peerwin_stream_sync");
+}
+
+static void windows_check(struct comm *comm) {
+    must(peerwin_check(((struct windows *)comm)->ctx), "peerwin_check");
 }
 
 /* ------------------------------------------------------------------------------------ the rest of a comm */
@@ -193,10 +223,13 @@ struct comm *comm_peerwin_open(const struct block *block, const struct space *sp
     for (enum shared field = SHARED_U; field < NUM_SHARED; field++)
         w->base.shared[field] = segment + field_start(block, field);
     w->base.name = "peerwin";
+    w->base.in_stream = !w->on_host;
     w->base.add = windows_add;
     w->base.start = windows_start;
     w->base.finish = windows_finish;
     w->base.release = windows_release;
+    w->base.settle = windows_settle;
+    w->base.check = windows_check;
     w->base.collect = windows_collect;
     w->base.close = windows_close;
     return &w->base;

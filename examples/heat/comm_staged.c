@@ -83,13 +83,13 @@ static void copy_in(const struct staged *s, enum shared field) {
                       cudaMemcpyHostToDevice);
 }
 
-static void staged_sum(struct comm *comm, double *value) {
+static void staged_add(struct comm *comm, double *value) {
     (void)comm;
     MPI_Allreduce(MPI_IN_PLACE, value, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
 }
 
 /* A message carries the side that it leaves from as its tag. */
-static void staged_finish(struct comm *comm, enum shared field, double *value) {
+static void staged_finish(struct comm *comm, enum shared field, double *sums) {
     const struct staged *s = (const struct staged *)comm;
     MPI_Request requests[2 * NUM_SIDES];
 
@@ -99,9 +99,21 @@ static void staged_finish(struct comm *comm, enum shared field, double *value) {
         MPI_Irecv(s->in[side], count, MPI_DOUBLE, peer, opposite(side), MPI_COMM_WORLD, &requests[side]);
         MPI_Isend(s->out[side], count, MPI_DOUBLE, peer, side, MPI_COMM_WORLD, &requests[NUM_SIDES + side]);
     }
-    staged_sum(comm, value);
+    if (sums != NULL)
+        MPI_Allreduce(MPI_IN_PLACE, sums, NUM_SUMS, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
     MPI_Waitall(2 * NUM_SIDES, requests, MPI_STATUSES_IGNORE);
     copy_in(s, field);
+}
+
+/* The stream and the messages keep both orders. */
+static void staged_release(struct comm *comm, enum shared field) {
+    (void)comm;
+    (void)field;
+}
+
+/* The solver waits for the stream itself. */
+static void staged_settle(struct comm *comm) {
+    (void)comm;
 }
 
 /* Row by row through the room for an edge, so that a message never exceeds what MPI can count. */
@@ -147,8 +159,8 @@ static bool allocate(struct staged *s) {
         s->out[side] = s->host + (size_t)side * longest;
         s->in[side] = s->host + (size_t)(NUM_SIDES + side) * longest;
     }
-    s->base.shared[SHARED_U] = s->fields;
-    s->base.shared[SHARED_R] = s->fields + stride;
+    for (size_t field = 0; field < NUM_SHARED; field++)
+        s->base.shared[field] = s->fields + field * stride;
     return true;
 }
 
@@ -159,9 +171,11 @@ struct comm *comm_staged_open(const struct block *block, const struct space *spa
         s->block = *block;
         s->stream = space->stream;
         s->base.name = "mpi";
-        s->base.sum = staged_sum;
+        s->base.add = staged_add;
         s->base.start = staged_start;
         s->base.finish = staged_finish;
+        s->base.release = staged_release;
+        s->base.settle = staged_settle;
         s->base.collect = staged_collect;
         s->base.close = staged_close;
     }

@@ -28,6 +28,7 @@ struct options {
     int n;             /* cells per direction */
     int steps;         /* time steps */
     bool cuda;         /* fields and sweeps on the GPU */
+    bool no_graph;     /* iterations are calls, and not part of a CUDA graph */
     bool mpi;          /* communicate by messages, not windows */
     int compare;       /* runs each way, interleaved, 0 = do not compare */
     bool csv;          /* print machine-readable lines */
@@ -79,6 +80,9 @@ void block_copy_cells(const struct block *b, const double *field, double *cells)
 
 /* ----------------------------------------------------------------------------------------------- solver.c */
 
+#define TOLERANCE 1e-15 /* of the residual's norm */
+enum { MAX_ITERATIONS = 10000 };
+
 /* What a sweep adds up: r.r and r.Ar, of the residual that it leaves behind. */
 enum { SUM_RR, SUM_RAR, NUM_SUMS };
 
@@ -113,6 +117,7 @@ HEAT_ANYWHERE struct course course_next(struct course before, double rr, double 
 
 struct problem;
 struct comm;
+struct progress;
 
 /*
  * Where the fields are, and the sweeps over them. A sweep may still be under way when its function returns; what comes
@@ -122,6 +127,7 @@ struct comm;
 struct space {
     const char *name;
     bool on_host;          /* the program itself may load and store */
+    bool graphs;           /* wanted, where iterations are work for a stream */
     peerwin_stream stream; /* what the sweeps are in; NULL on the host */
 
     /* Zeroed memory for `count` doubles, NULL if there is none. */
@@ -144,6 +150,10 @@ struct space {
     void (*total)(struct problem *problem);
     void (*sums)(struct problem *problem, double sums_out[NUM_SUMS]);
 
+    /* Solves without the program between iterations, and what is kept for that; NULL on the host. */
+    int (*solve)(struct problem *problem, struct comm *comm, struct progress *progress);
+    void (*forget)(struct problem *problem);
+
     void (*wait)(struct space *space); /* until all sweeps have ended */
     void (*close)(struct space *space);
 };
@@ -152,6 +162,9 @@ struct space *space_host_open(void);
 
 /* The GPU of this rank: those of a node in turn. NULL on every rank if one has none; it has said why. */
 struct space *space_cuda_open(void);
+
+/* In which way iterations are given to a GPU that does them by itself, for people. */
+const char *space_cuda_way(const struct space *space);
 
 /* Whether this build can use GPUs. */
 bool space_cuda_available(void);
@@ -169,6 +182,12 @@ struct comm {
     const char *name;
     double *shared[NUM_SHARED];
 
+    /* Whether start, finish and release are work for the space's stream, and the sums in memory of the GPU. */
+    bool in_stream;
+    /* Set while they become part of a graph. What cannot be is left out, and said here. */
+    bool capturing;
+    char refusal[300];
+
     /* Adds up *value over all ranks. */
     void (*add)(struct comm *comm, double *value);
     /* The edges of a shared field leave. */
@@ -177,6 +196,9 @@ struct comm {
     void (*finish)(struct comm *comm, enum shared field, double *sums);
     /* The ghosts have been read, and may be replaced. */
     void (*release)(struct comm *comm, enum shared field);
+    /* Until what has been given to the stream is done, and all is well. `check` asks only that; in_stream ones have it. */
+    void (*settle)(struct comm *comm);
+    void (*check)(struct comm *comm);
     /* Rank 0 gets the cells of u of the block `from`, ghosts left out. */
     void (*collect)(struct comm *comm, const struct block *from, double *cells);
     void (*close)(struct comm *comm);
@@ -207,6 +229,7 @@ struct problem {
     double *density, *energy;
     double sums[NUM_SUMS]; /* on the host: what the latest sweep has added up */
     int turn;              /* which of two the next sweep reads; on the host there is but one of each */
+    struct batches *batches; /* what space->solve keeps */
 };
 
 /* Allocates the fields and sets density, energy and conductivities. False if this rank is out of memory. */
@@ -227,6 +250,7 @@ bool problem_published(int n, int steps, double *result_out);
 
 struct run {
     long iterations; /* in all steps */
+    int last;        /* those of the last step */
     int unconverged; /* steps that ended at the limit of iterations */
     double seconds;  /* wall time of all steps */
 };
@@ -239,6 +263,10 @@ struct progress {
 };
 
 void progress_begin(struct progress *progress, const struct block *block, int steps);
+void progress_tick(struct progress *progress, int iteration, double norm);
+
+/* The ghosts of a field, and nothing else. */
+void exchange(struct comm *comm, enum shared field);
 
 /* One time step; adds to `run`. */
 void solver_step(struct problem *problem, struct comm *comm, struct progress *progress, struct run *run);
@@ -250,6 +278,7 @@ struct outcome {
     const struct options *options;
     const struct block *block;
     const char *comm;
+    const char *way; /* in which iterations are given to a GPU, "" where the program itself does each */
     struct run run;
     double result;
     bool published; /* there is a published result to compare with */

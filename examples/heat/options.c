@@ -23,6 +23,7 @@ void options_usage(void) {
            "  --steps S          time steps, 1 to %d (10)\n"
            "  --space host       fields in ordinary memory, swept by the processor (the default)\n"
            "  --space cuda       fields on the GPU\n"
+           "  --no-graph         on the GPU: iterations are calls, and not captured once in a CUDA graph\n"
            "  --comm peerwin     exchange halos and sums through windows (the default)\n"
            "  --comm mpi         exchange them by MPI messages\n"
            "  --compare R        run both ways R times in one job, step by step in turn, and print the medians\n"
@@ -52,7 +53,7 @@ static bool parse_comm(const char *text, bool *mpi_out) {
 }
 
 /* Long options have numbers that no short option has, so that a message can tell them apart. */
-enum { OPTION_STEPS = 256, OPTION_SPACE, OPTION_COMM, OPTION_COMPARE, OPTION_CSV, OPTION_IMAGE };
+enum { OPTION_STEPS = 256, OPTION_SPACE, OPTION_COMM, OPTION_COMPARE, OPTION_NO_GRAPH, OPTION_CSV, OPTION_IMAGE };
 
 /* Takes one option; `argument` is NULL where there is none. */
 static bool take(int option, const char *argument, struct options *options, char *problem, size_t problem_size) {
@@ -99,6 +100,9 @@ static bool take(int option, const char *argument, struct options *options, char
             return false;
         }
         return true;
+    case OPTION_NO_GRAPH:
+        options->no_graph = true;
+        return true;
     case OPTION_CSV:
         options->csv = true;
         return true;
@@ -124,6 +128,7 @@ bool options_parse(int argc, char **argv, struct options *options_out, char *pro
         {"space", required_argument, NULL, OPTION_SPACE},
         {"comm", required_argument, NULL, OPTION_COMM},
         {"compare", required_argument, NULL, OPTION_COMPARE},
+        {"no-graph", no_argument, NULL, OPTION_NO_GRAPH},
         {"csv", no_argument, NULL, OPTION_CSV},
         {"image", required_argument, NULL, OPTION_IMAGE},
         {"help", no_argument, NULL, 'h'},

@@ -117,6 +117,8 @@ bool problem_init(struct problem *problem, const struct block *block, struct spa
 void problem_free(struct problem *problem) {
     if (problem->memory == NULL)
         return;
+    if (problem->space->forget != NULL)
+        problem->space->forget(problem);
     if (!problem->space->on_host)
         free(problem->given);
     problem->space->release(problem->space, problem->memory);

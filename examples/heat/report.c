@@ -50,8 +50,8 @@ void outcome_print_text(const struct outcome *o) {
 
     printf("heat: %d x %d cells, %d steps, %d ranks (%d x %d), comm %s%s\n", o->options->n, o->options->n,
            o->options->steps, columns * rows, columns, rows, o->comm, o->options->cuda ? ", space cuda" : "");
-    printf("heat: %ld iterations in %.3f s, %.1f us each\n", o->run.iterations, o->run.seconds,
-           outcome_microseconds(o));
+    printf("heat: %ld iterations (%.1f a step, %d in the last) in %.3f s, %.1f us each%s\n", o->run.iterations,
+           (double)o->run.iterations / o->options->steps, o->run.last, o->run.seconds, outcome_microseconds(o), o->way);
     if (o->run.unconverged > 0)
         printf("heat: %d of %d steps stopped at the limit of iterations\n", o->run.unconverged, o->options->steps);
     if (o->options->image != NULL)

@@ -17,16 +17,13 @@
 
 #include "heat.h"
 
-static const double TOLERANCE = 1e-15;
-enum { MAX_ITERATIONS = 10000 };
-
 void progress_begin(struct progress *progress, const struct block *block, int steps) {
     const double now = MPI_Wtime();
 
     *progress = (struct progress){.silent = block->rank != 0, .steps = steps, .started = now, .said = now};
 }
 
-static void progress_tick(struct progress *progress, int iteration, double norm) {
+void progress_tick(struct progress *progress, int iteration, double norm) {
     if (progress->silent)
         return;
     const double now = MPI_Wtime();
@@ -37,7 +34,7 @@ static void progress_tick(struct progress *progress, int iteration, double norm)
             iteration, norm, now - progress->started);
 }
 
-static void exchange(struct comm *comm, enum shared field) {
+void exchange(struct comm *comm, enum shared field) {
     comm->start(comm, field);
     comm->finish(comm, field, NULL);
 }
@@ -84,10 +81,13 @@ void solver_step(struct problem *problem, struct comm *comm, struct progress *pr
 
     progress->step++;
     problem->space->set_u(problem);
-    const int iterations = solve(problem, comm, progress);
+    const int iterations = comm->in_stream ? problem->space->solve(problem, comm, progress)
+                                           : solve(problem, comm, progress);
     problem->space->set_energy(problem);
     problem->space->wait(problem->space);
+    comm->settle(comm);
     run->iterations += iterations;
+    run->last = iterations;
     run->unconverged += iterations == MAX_ITERATIONS;
     run->seconds += MPI_Wtime() - started;
 }

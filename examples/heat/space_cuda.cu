@@ -2,197 +2,34 @@
  * Copyright (c) 2026, the peerwin contributors.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Fields in GPU memory, swept by kernels in one stream.
+ * Fields in GPU memory, swept by kernels in one stream; sweeps.cuh has the kernels.
  *
- * The first sweep of an iteration is one kernel that writes the new p beside the old one: whoever needs p of a cell
- * computes it from the old p and from r, so that no block of threads waits for another. The fused operation is spelled
- * out there, because a cell's p must have the same bits wherever it is computed, here and on the neighbour's GPU.
- *
- * Sums have one order: threads of a block as a tree, then the blocks by number, in whichever block ends last. The
- * number of blocks depends on the size alone, so a run repeats bit by bit.
+ * Sums go to the host, for ranks that communicate by messages, or stay on the GPU: see gpu_begin and gpu_iterate.
  */
-#include <cuda_runtime.h>
-
 #include <cstdlib>
 
-#include "heat_cuda.h"
+#include "sweeps.cuh"
 
 namespace {
-
-const int WIDTH = 32, HEIGHT = 8, THREADS = WIDTH * HEIGHT; /* of a block of threads */
-const int MAX_BLOCKS = 2048;
 
 struct gpu {
     struct space base; /* first, so that a pointer to it is one to this */
     cudaStream_t stream;
-    cudaEvent_t added; /* the latest sweep that adds something up has ended */
-    double *partial;   /* per block */
-    unsigned *ended;   /* blocks of the sweep under way */
-    double *sum;       /* in host memory that the GPU writes */
+    cudaEvent_t added;     /* the latest sweep that adds something up has ended */
+    pair *partial;         /* per block of threads */
+    unsigned *ended;       /* blocks of the sweep under way */
+    double *sums;          /* NUM_SUMS, in GPU memory */
+    double *seen;          /* the same in host memory that the GPU writes */
+    state *steps;          /* in GPU memory */
+    batch_report *reports; /* two, in host memory that the GPU writes */
 };
-
-/* ---------------------------------------------------------------------------------------- in kernels: sums */
-
-struct total {
-    double *partial;
-    unsigned *ended;
-    double *sum;
-};
-
-__device__ double sum_of_block(double value) {
-    __shared__ double values[THREADS];
-    const int t = threadIdx.y * WIDTH + threadIdx.x;
-
-    values[t] = value;
-    __syncthreads();
-    for (int half = THREADS / 2; half > 0; half /= 2) {
-        if (t < half)
-            values[t] += values[t + half];
-        __syncthreads();
-    }
-    const double sum = values[0];
-    __syncthreads();
-    return sum;
-}
-
-/* Every thread of every block comes here with its part. */
-__device__ void add_up(const total &to, double part) {
-    __shared__ bool last;
-    const int t = threadIdx.y * WIDTH + threadIdx.x;
-    const unsigned blocks = gridDim.x * gridDim.y;
-    const double mine = sum_of_block(part);
-
-    if (t == 0) {
-        to.partial[blockIdx.y * gridDim.x + blockIdx.x] = mine;
-        __threadfence();
-        last = atomicAdd(to.ended, 1u) == blocks - 1;
-    }
-    __syncthreads();
-    if (!last)
-        return;
-    __threadfence();
-    double value = 0;
-    for (unsigned k = t; k < blocks; k += THREADS)
-        value += __ldcg(&to.partial[k]);
-    value = sum_of_block(value);
-    if (t == 0) {
-        *to.ended = 0;
-        *to.sum = value;
-    }
-}
-
-/* ------------------------------------------------------------------------------------------------ kernels */
-
-/* The block, and pointers to its cell (0, 0). */
-struct fields {
-    int nx, ny;
-    ptrdiff_t pitch;
-    double *u, *r, *p, *next_p, *w, *energy;
-    const double *half, *density;
-};
-
-/* Cells of a frame of `ghosts` around the block: this thread's column, and its first row and the step to the next. */
-__device__ int column(int ghosts) {
-    return (int)(blockIdx.x * WIDTH + threadIdx.x) - ghosts;
-}
-
-__device__ int first_row(int ghosts) {
-    return (int)(blockIdx.y * HEIGHT + threadIdx.y) - ghosts;
-}
-
-__device__ int row_step() {
-    return (int)gridDim.y * HEIGHT;
-}
-
-#define EACH_CELL(f, c)                                                                                                \
-    if (column(0) < (f).nx)                                                                                            \
-        for (ptrdiff_t j = first_row(0), c = j * (f).pitch + column(0); j < (f).ny;                                    \
-             j += row_step(), c = j * (f).pitch + column(0))
-
-__global__ void set_u_kernel(fields f) {
-    EACH_CELL(f, c) f.u[c] = f.energy[c] * f.density[c];
-}
-
-__global__ void set_energy_kernel(fields f) {
-    EACH_CELL(f, c) f.energy[c] = f.u[c] / f.density[c];
-}
-
-__global__ void finish_u_kernel(fields f, double alpha) {
-    EACH_CELL(f, c) f.u[c] += alpha * f.p[c];
-}
-
-/* (A v) in cell c, where v and its neighbours are given. */
-__device__ double apply(const fields &f, ptrdiff_t c, double v, double west, double east, double south, double north) {
-    const double *half = f.half + c;
-    const double kw = half[0] + half[-1], ke = half[0] + half[1];
-    const double ks = half[0] + half[-f.pitch], kn = half[0] + half[f.pitch];
-
-    return (1.0 + ke + kw + kn + ks) * v - ke * east - kw * west - kn * north - ks * south;
-}
-
-__global__ void residual_kernel(fields f, total to) {
-    double part = 0;
-
-    EACH_CELL(f, c) {
-        const double *u = f.u + c;
-        const double r = u[0] - apply(f, c, u[0], u[-1], u[1], u[-f.pitch], u[f.pitch]);
-        f.r[c] = r;
-        part += r * r;
-    }
-    add_up(to, part);
-}
-
-/* p in the iteration that begins. */
-__device__ double turned(const fields &f, ptrdiff_t c, double beta) {
-    return fma(beta, f.p[c], f.r[c]);
-}
-
-__global__ void turn_kernel(fields f, double alpha, double beta, total to) {
-    const int i = column(1);
-    double part = 0;
-
-    if (i <= f.nx) {
-        for (int j = first_row(1); j <= f.ny; j += row_step()) {
-            const ptrdiff_t c = j * f.pitch + i;
-            const double p = turned(f, c, beta);
-            f.next_p[c] = p;
-            if (i < 0 || i == f.nx || j < 0 || j == f.ny)
-                continue;
-            const double w = apply(f, c, p, turned(f, c - 1, beta), turned(f, c + 1, beta),
-                                   turned(f, c - f.pitch, beta), turned(f, c + f.pitch, beta));
-            f.u[c] += alpha * f.p[c];
-            f.w[c] = w;
-            part += w * p;
-        }
-    }
-    add_up(to, part);
-}
-
-__global__ void descend_kernel(fields f, double alpha, total to) {
-    double part = 0;
-
-    EACH_CELL(f, c) {
-        const double r = f.r[c] - alpha * f.w[c];
-        f.r[c] = r;
-        part += r * r;
-    }
-    add_up(to, part);
-}
-
-__global__ void total_kernel(fields f, total to) {
-    double part = 0;
-
-    EACH_CELL(f, c) part += f.density[c] * f.u[c];
-    add_up(to, part);
-}
-
-/* ------------------------------------------------------------------------------------------------- sweeps */
 
 gpu *gpu_of(const problem *problem) {
     return reinterpret_cast<gpu *>(problem->space);
 }
 
-fields fields_of(const problem *problem) {
+/* As the sweep sees them that reads those of `turn`. */
+fields fields_of(const problem *problem, int turn) {
     const ptrdiff_t first = cell(&problem->block, 0, 0);
     fields f;
 
@@ -200,93 +37,95 @@ fields fields_of(const problem *problem) {
     f.ny = problem->block.ny;
     f.pitch = problem->block.pitch;
     f.u = problem->u + first;
-    f.r = problem->r + first;
     f.p = problem->p + first;
-    f.next_p = problem->next_p + first;
-    f.w = problem->w + first;
+    f.r = problem->r[turn] + first;
+    f.s = problem->s[turn] + first;
+    f.w = problem->w[turn] + first;
+    f.next_r = problem->r[!turn] + first;
+    f.next_s = problem->s[!turn] + first;
+    f.next_w = problem->w[!turn] + first;
     f.energy = problem->energy + first;
     f.half = problem->half + first;
     f.density = problem->density + first;
     return f;
 }
 
-total total_of(const gpu *g) {
-    const total to = {g->partial, g->ended, g->sum};
-    return to;
-}
-
-/* Blocks for the cells and a frame of ghosts. Where rows are many, a block takes several. */
-dim3 grid_for(const problem *problem, int ghosts) {
-    const int columns = (problem->block.nx + 2 * ghosts + WIDTH - 1) / WIDTH;
-    const int rows = (problem->block.ny + 2 * ghosts + HEIGHT - 1) / HEIGHT;
+/* Blocks of threads for the cells. Where rows are many, one has several bands of them. */
+dim3 grid_for(const problem *problem) {
+    const int columns = (problem->block.nx + WIDTH - 1) / WIDTH, rows = (problem->block.ny + HEIGHT - 1) / HEIGHT;
     const int most = columns < MAX_BLOCKS ? MAX_BLOCKS / columns : 1;
 
     return dim3((unsigned)columns, (unsigned)(rows < most ? rows : most));
 }
 
-const dim3 THREADS_OF_BLOCK(WIDTH, HEIGHT);
+/* Every kernel takes one argument. */
+template <typename Argument> void launch(void (*kernel)(Argument), const problem *problem, Argument argument) {
+    void *arguments[] = {const_cast<std::remove_const_t<Argument> *>(&argument)};
 
-void launched(const char *kernel) {
-    cuda_must(cudaGetLastError(), kernel);
+    cuda_must(cudaLaunchKernel(reinterpret_cast<const void *>(kernel), grid_for(problem), dim3(WIDTH, HEIGHT),
+                               arguments, 0, gpu_of(problem)->stream),
+              "cudaLaunchKernel");
 }
 
-/* What comes later in the stream does not hold up the sum. */
-void adds_up(const gpu *g, const char *kernel) {
-    launched(kernel);
-    cuda_must(cudaEventRecord(g->added, g->stream), "cudaEventRecord");
+total total_to(const gpu *g, double *sums) {
+    const total to = {g->partial, g->ended, sums};
+
+    return to;
 }
 
-double sum(problem *problem) {
-    const gpu *g = gpu_of(problem);
-
-    cuda_must(cudaEventSynchronize(g->added), "cudaEventSynchronize");
-    return *static_cast<volatile double *>(g->sum);
-}
+/* ------------------------------------------------------------------------------------------------- sweeps */
 
 void set_u(problem *problem) {
-    set_u_kernel<<<grid_for(problem, 0), THREADS_OF_BLOCK, 0, gpu_of(problem)->stream>>>(fields_of(problem));
-    launched("set_u");
+    launch(set_u_kernel, problem, fields_of(problem, 0));
 }
 
 void set_energy(problem *problem) {
-    set_energy_kernel<<<grid_for(problem, 0), THREADS_OF_BLOCK, 0, gpu_of(problem)->stream>>>(fields_of(problem));
-    launched("set_energy");
+    launch(set_energy_kernel, problem, fields_of(problem, 0));
 }
 
 void residual(problem *problem) {
-    const gpu *g = gpu_of(problem);
-
-    residual_kernel<<<grid_for(problem, 0), THREADS_OF_BLOCK, 0, g->stream>>>(fields_of(problem), total_of(g));
-    adds_up(g, "residual");
+    launch(residual_kernel, problem, fields_of(problem, 0));
 }
 
-void turn(problem *problem, double alpha, double beta) {
-    const gpu *g = gpu_of(problem);
-
-    turn_kernel<<<grid_for(problem, 1), THREADS_OF_BLOCK, 0, g->stream>>>(fields_of(problem), alpha, beta, total_of(g));
-    double *const old = problem->p;
-    problem->p = problem->next_p;
-    problem->next_p = old;
-    adds_up(g, "turn");
+/* What comes later in the stream does not hold up the sums. */
+void added(const gpu *g) {
+    cuda_must(cudaEventRecord(g->added, g->stream), "cudaEventRecord");
 }
 
-void descend(problem *problem, double alpha) {
+void sums(problem *problem, double *sums_out) {
     const gpu *g = gpu_of(problem);
+    const volatile double *seen = g->seen;
 
-    descend_kernel<<<grid_for(problem, 0), THREADS_OF_BLOCK, 0, g->stream>>>(fields_of(problem), alpha, total_of(g));
-    adds_up(g, "descend");
-}
-
-void finish_u(problem *problem, double alpha) {
-    finish_u_kernel<<<grid_for(problem, 0), THREADS_OF_BLOCK, 0, gpu_of(problem)->stream>>>(fields_of(problem), alpha);
-    launched("finish_u");
+    cuda_must(cudaEventSynchronize(g->added), "cudaEventSynchronize");
+    for (int k = 0; k < NUM_SUMS; k++)
+        sums_out[k] = seen[k];
 }
 
 void sum_total(problem *problem) {
     const gpu *g = gpu_of(problem);
 
-    total_kernel<<<grid_for(problem, 0), THREADS_OF_BLOCK, 0, g->stream>>>(fields_of(problem), total_of(g));
-    adds_up(g, "total");
+    launch(total_kernel, problem, adding{fields_of(problem, 0), total_to(g, g->seen), nullptr});
+    added(g);
+}
+
+void multiply(problem *problem) {
+    const gpu *g = gpu_of(problem);
+
+    launch(multiply_kernel, problem, adding{fields_of(problem, 0), total_to(g, g->seen), nullptr});
+    problem->turn = 0;
+    added(g);
+}
+
+/* The sweep does it: it needs the ghosts of w once more than the host's. */
+void take_ghosts(problem *, const course *) {}
+
+void sweep(problem *problem, const course *course) {
+    const gpu *g = gpu_of(problem);
+
+    launch(iterate_kernel, problem,
+           iteration{fields_of(problem, problem->turn), total_to(g, g->seen), *course, nullptr, nullptr});
+    problem->turn = !problem->turn;
+    added(g);
 }
 
 /* ------------------------------------------------------------------------------------------------- memory */
@@ -342,11 +181,36 @@ void close_gpu(struct space *space) {
     gpu *g = reinterpret_cast<gpu *>(space);
 
     cudaEventDestroy(g->added);
-    cudaFreeHost(g->sum);
+    cudaFreeHost(g->reports);
+    cudaFreeHost(g->seen);
+    cudaFree(g->steps);
+    cudaFree(g->sums);
     cudaFree(g->ended);
     cudaFree(g->partial);
     cudaStreamDestroy(g->stream);
     delete g;
+}
+
+/* A kernel that is loaded by its first launch waits for those that run, and one of them may wait for another rank. */
+void load_kernels() {
+    const void *const kernels[] = {
+        reinterpret_cast<const void *>(set_u_kernel),    reinterpret_cast<const void *>(set_energy_kernel),
+        reinterpret_cast<const void *>(residual_kernel), reinterpret_cast<const void *>(total_kernel),
+        reinterpret_cast<const void *>(multiply_kernel), reinterpret_cast<const void *>(iterate_kernel),
+    };
+    cudaFuncAttributes attributes;
+
+    for (const void *kernel : kernels)
+        cuda_must(cudaFuncGetAttributes(&attributes, kernel), "cudaFuncGetAttributes");
+}
+
+template <typename Type> void new_on_gpu(Type **memory, size_t count) {
+    cuda_must(cudaMalloc(reinterpret_cast<void **>(memory), count * sizeof(Type)), "cudaMalloc");
+    cuda_must(cudaMemset(*memory, 0, count * sizeof(Type)), "cudaMemset");
+}
+
+template <typename Type> void new_on_host(Type **memory, size_t count) {
+    cuda_must(cudaMallocHost(reinterpret_cast<void **>(memory), count * sizeof(Type)), "cudaMallocHost");
 }
 
 void fill_table(struct space *space) {
@@ -357,16 +221,42 @@ void fill_table(struct space *space) {
     space->set_u = set_u;
     space->set_energy = set_energy;
     space->residual = residual;
-    space->turn = turn;
-    space->descend = descend;
-    space->finish_u = finish_u;
+    space->multiply = multiply;
+    space->take_ghosts = take_ghosts;
+    space->sweep = sweep;
     space->total = sum_total;
-    space->sum = sum;
+    space->sums = sums;
+    space->solve = gpu_solve;
+    space->forget = gpu_forget;
     space->wait = wait;
     space->close = close_gpu;
 }
 
 } // namespace
+
+/* --------------------------------------------------------------------- iterations that stay on the GPU */
+
+extern "C" void gpu_begin(struct problem *problem) {
+    const gpu *g = gpu_of(problem);
+
+    launch(multiply_kernel, problem, adding{fields_of(problem, 0), total_to(g, g->sums), g->steps});
+}
+
+extern "C" void gpu_iterate(struct problem *problem, int turn, bool last_of_batch) {
+    const gpu *g = gpu_of(problem);
+
+    launch(iterate_kernel, problem,
+           iteration{fields_of(problem, turn), total_to(g, g->sums), course_start(), g->steps,
+                     last_of_batch ? g->reports : nullptr});
+}
+
+extern "C" double *gpu_sums(const struct problem *problem) {
+    return gpu_of(problem)->sums;
+}
+
+extern "C" const struct batch_report *gpu_report(const struct problem *problem, long batch) {
+    return &gpu_of(problem)->reports[batch % 2];
+}
 
 extern "C" void cuda_must(cudaError_t code, const char *call) {
     if (code == cudaSuccess)
@@ -382,13 +272,17 @@ extern "C" bool space_cuda_available(void) {
 extern "C" struct space *space_cuda_open(void) {
     if (!agree(choose_device()))
         return nullptr;
+    load_kernels();
     gpu *g = new gpu();
     cuda_must(cudaStreamCreateWithFlags(&g->stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
     cuda_must(cudaEventCreateWithFlags(&g->added, cudaEventDisableTiming), "cudaEventCreateWithFlags");
-    cuda_must(cudaMalloc(&g->partial, MAX_BLOCKS * sizeof(double)), "cudaMalloc");
-    cuda_must(cudaMalloc(&g->ended, sizeof(unsigned)), "cudaMalloc");
-    cuda_must(cudaMallocHost(&g->sum, sizeof(double)), "cudaMallocHost");
-    cuda_must(cudaMemsetAsync(g->ended, 0, sizeof(unsigned), g->stream), "cudaMemsetAsync");
+    new_on_gpu(&g->partial, MAX_BLOCKS);
+    new_on_gpu(&g->ended, 1);
+    new_on_gpu(&g->sums, NUM_SUMS);
+    new_on_gpu(&g->steps, 1);
+    new_on_host(&g->seen, NUM_SUMS);
+    new_on_host(&g->reports, 2);
+    cuda_must(cudaDeviceSynchronize(), "cudaDeviceSynchronize"); /* another stream has filled the memory */
     fill_table(&g->base);
     g->base.stream = g->stream;
     return &g->base;
