@@ -89,7 +89,7 @@ static peerwin_status plan(struct windows *w, enum shared field) {
 /* While a graph is made a call may be refused, which is not the end of the run: see the solver on GPUs. */
 static void give(struct windows *w, peerwin_status status, const char *call) {
     if (status != PEERWIN_OK && w->base.capturing)
-        snprintf(w->base.refusal, sizeof(w->base.refusal), "%s: %s", call, peerwin_last_error());
+        snprintf(w->base.refusal, sizeof(w->base.refusal), "%s", peerwin_last_error());
     else
         must(status, call);
 }

@@ -52,7 +52,7 @@ static void step_both(struct way ways[NUM_WAYS], int step, struct progress *prog
 static bool finish_run(struct way *way, int run, const struct block *block, const struct options *options) {
     struct outcome *outcome = &way->outcome;
 
-    outcome->way = way->comm->in_stream ? space_cuda_way(way->problem.space) : "";
+    outcome->way = way->comm->in_stream ? way->problem.space->way(&way->problem) : "";
     outcome->result = problem_total(&way->problem);
     way->comm->add(way->comm, &outcome->result);
     outcome_judge(outcome);

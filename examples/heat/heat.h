@@ -24,11 +24,13 @@ extern "C" {
 
 /* ---------------------------------------------------------------------------------------------- options.c */
 
+enum graph { GRAPH_AUTO, GRAPH_YES, GRAPH_NO };
+
 struct options {
     int n;             /* cells per direction */
     int steps;         /* time steps */
     bool cuda;         /* fields and sweeps on the GPU */
-    bool no_graph;     /* iterations are calls, and not part of a CUDA graph */
+    enum graph graph;  /* whether iterations become a CUDA graph */
     bool mpi;          /* communicate by messages, not windows */
     int compare;       /* runs each way, interleaved, 0 = do not compare */
     bool csv;          /* print machine-readable lines */
@@ -127,7 +129,7 @@ struct progress;
 struct space {
     const char *name;
     bool on_host;          /* the program itself may load and store */
-    bool graphs;           /* wanted, where iterations are work for a stream */
+    enum graph graph;      /* what is wanted where iterations are work for a stream */
     peerwin_stream stream; /* what the sweeps are in; NULL on the host */
 
     /* Zeroed memory for `count` doubles, NULL if there is none. */
@@ -153,6 +155,7 @@ struct space {
     /* Solves without the program between iterations, and what is kept for that; NULL on the host. */
     int (*solve)(struct problem *problem, struct comm *comm, struct progress *progress);
     void (*forget)(struct problem *problem);
+    const char *(*way)(const struct problem *problem); /* for people */
 
     void (*wait)(struct space *space); /* until all sweeps have ended */
     void (*close)(struct space *space);
@@ -162,9 +165,6 @@ struct space *space_host_open(void);
 
 /* The GPU of this rank: those of a node in turn. NULL on every rank if one has none; it has said why. */
 struct space *space_cuda_open(void);
-
-/* In which way iterations are given to a GPU that does them by itself, for people. */
-const char *space_cuda_way(const struct space *space);
 
 /* Whether this build can use GPUs. */
 bool space_cuda_available(void);

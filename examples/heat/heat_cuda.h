@@ -38,9 +38,10 @@ void gpu_iterate(struct problem *problem, int turn, bool last_of_batch);
 double *gpu_sums(const struct problem *problem);                              /* of the latest sweep, on the GPU */
 const struct batch_report *gpu_report(const struct problem *problem, long batch); /* of that batch of the step */
 
-/* space->solve and space->forget of GPUs; solver_cuda.c. */
+/* space->solve, forget and way of GPUs; solver_cuda.c. */
 int gpu_solve(struct problem *problem, struct comm *comm, struct progress *progress);
 void gpu_forget(struct problem *problem);
+const char *gpu_way(const struct problem *problem);
 
 #ifdef __cplusplus
 }

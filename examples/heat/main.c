@@ -36,7 +36,7 @@ static int simulate(struct problem *problem, struct comm *comm, const struct opt
     progress_begin(&progress, &problem->block, options->steps);
     for (int step = 0; step < options->steps; step++)
         solver_step(problem, comm, &progress, &outcome.run);
-    outcome.way = comm->in_stream ? space_cuda_way(problem->space) : "";
+    outcome.way = comm->in_stream ? problem->space->way(problem) : "";
     outcome.result = problem_total(problem);
     comm->add(comm, &outcome.result);
     outcome_judge(&outcome);
@@ -117,7 +117,7 @@ static int heat(int argc, char **argv) {
     struct space *space = options.cuda ? space_cuda_open() : space_host_open();
     if (space == NULL)
         return STATUS_FAILED;
-    space->graphs = !options.no_graph;
+    space->graph = options.graph;
     const int status = options.compare > 0 ? (compare(&block, space, &options) ? STATUS_FINE : STATUS_FAILED)
                                            : run_with_image(&block, space, &options);
     space->close(space);

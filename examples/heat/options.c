@@ -23,7 +23,8 @@ void options_usage(void) {
            "  --steps S          time steps, 1 to %d (10)\n"
            "  --space host       fields in ordinary memory, swept by the processor (the default)\n"
            "  --space cuda       fields on the GPU\n"
-           "  --no-graph         on the GPU: iterations are calls, and not captured once in a CUDA graph\n"
+           "  --graph WHEN       on the GPU: whether iterations are captured in a CUDA graph, or calls each time: yes,\n"
+           "                     no, or auto, which tries both (auto)\n"
            "  --comm peerwin     exchange halos and sums through windows (the default)\n"
            "  --comm mpi         exchange them by MPI messages\n"
            "  --compare R        run both ways R times in one job, step by step in turn, and print the medians\n"
@@ -52,8 +53,19 @@ static bool parse_comm(const char *text, bool *mpi_out) {
     return *mpi_out || strcmp(text, "peerwin") == 0;
 }
 
+static bool parse_graph(const char *text, enum graph *graph_out) {
+    static const char *const names[] = {[GRAPH_AUTO] = "auto", [GRAPH_YES] = "yes", [GRAPH_NO] = "no"};
+
+    for (int k = GRAPH_AUTO; k <= GRAPH_NO; k++) {
+        *graph_out = (enum graph)k;
+        if (strcmp(text, names[k]) == 0)
+            return true;
+    }
+    return false;
+}
+
 /* Long options have numbers that no short option has, so that a message can tell them apart. */
-enum { OPTION_STEPS = 256, OPTION_SPACE, OPTION_COMM, OPTION_COMPARE, OPTION_NO_GRAPH, OPTION_CSV, OPTION_IMAGE };
+enum { OPTION_STEPS = 256, OPTION_SPACE, OPTION_COMM, OPTION_COMPARE, OPTION_GRAPH, OPTION_CSV, OPTION_IMAGE };
 
 /* Takes one option; `argument` is NULL where there is none. */
 static bool take(int option, const char *argument, struct options *options, char *problem, size_t problem_size) {
@@ -100,8 +112,11 @@ static bool take(int option, const char *argument, struct options *options, char
             return false;
         }
         return true;
-    case OPTION_NO_GRAPH:
-        options->no_graph = true;
+    case OPTION_GRAPH:
+        if (!parse_graph(argument, &options->graph)) {
+            snprintf(problem, problem_size, "--graph %s: the choices are auto, yes and no", argument);
+            return false;
+        }
         return true;
     case OPTION_CSV:
         options->csv = true;
@@ -128,7 +143,7 @@ bool options_parse(int argc, char **argv, struct options *options_out, char *pro
         {"space", required_argument, NULL, OPTION_SPACE},
         {"comm", required_argument, NULL, OPTION_COMM},
         {"compare", required_argument, NULL, OPTION_COMPARE},
-        {"no-graph", no_argument, NULL, OPTION_NO_GRAPH},
+        {"graph", required_argument, NULL, OPTION_GRAPH},
         {"csv", no_argument, NULL, OPTION_CSV},
         {"image", required_argument, NULL, OPTION_IMAGE},
         {"help", no_argument, NULL, 'h'},

@@ -8,15 +8,14 @@
  * late by a batch or two without an iteration too many.
  *
  * A batch is the same work every time: it is captured once, as a CUDA graph, and launched again and again. Where it
- * cannot be captured (a barrier of another kind, a link without atomics), the calls are made each time.
+ * cannot be captured (a link without atomics), or where that is slower, the calls are made each time.
  */
 #include <stdlib.h>
 
 #include "heat_cuda.h"
 
 struct batches {
-    bool tried; /* to make a graph */
-    cudaGraphExec_t graph;
+    cudaGraphExec_t graph; /* NULL: calls each time */
     cudaEvent_t ended[2]; /* batches, by turns */
 };
 
@@ -57,22 +56,6 @@ static cudaGraphExec_t capture(struct problem *problem, struct comm *comm) {
     return exec;
 }
 
-static void prepare(struct problem *problem, struct comm *comm) {
-    struct batches *b = problem->batches;
-
-    if (b == NULL) {
-        b = problem->batches = calloc(1, sizeof(*b));
-        if (b == NULL)
-            cuda_must(cudaErrorMemoryAllocation, "calloc");
-        for (int k = 0; k < 2; k++)
-            cuda_must(cudaEventCreateWithFlags(&b->ended[k], cudaEventDisableTiming), "cudaEventCreateWithFlags");
-    }
-    if (problem->space->graphs && !b->tried)
-        b->graph = capture(problem, comm);
-    b->tried = true;
-    problem->space->graphs = b->graph != NULL;
-}
-
 static void launch(struct problem *problem, struct comm *comm, long batch) {
     const struct batches *b = problem->batches;
 
@@ -82,6 +65,69 @@ static void launch(struct problem *problem, struct comm *comm, long batch) {
         enqueue(problem, comm);
     cuda_must(cudaEventRecord(b->ended[batch % 2], stream_of(problem)), "cudaEventRecord");
 }
+
+/* ------------------------------------------------------------------------------ a graph, or calls each time */
+
+/* Seconds for some batches, those of the slowest rank. Before the first step they have nothing to do but to meet. */
+static double try_batches(struct problem *problem, struct comm *comm) {
+    enum { TRIED = 8 };
+    double seconds = 0;
+
+    launch(problem, comm, 0);
+    comm->settle(comm);
+    MPI_Barrier(MPI_COMM_WORLD);
+    const double begin = MPI_Wtime();
+    for (int batch = 0; batch < TRIED; batch++)
+        launch(problem, comm, batch);
+    comm->settle(comm);
+    seconds = MPI_Wtime() - begin;
+    MPI_Allreduce(MPI_IN_PLACE, &seconds, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    return seconds;
+}
+
+static void drop_graph(struct batches *b) {
+    cuda_must(cudaGraphExecDestroy(b->graph), "cudaGraphExecDestroy");
+    b->graph = NULL;
+}
+
+/*
+ * Ranks that take turns on a GPU wait longer inside a graph, where no ghosts can be released early. So both ways are
+ * tried, and the graph is kept unless the calls are clearly faster. Ghosts that those have released are exchanged once
+ * more: a graph may not find them so.
+ */
+static void choose(struct problem *problem, struct comm *comm) {
+    struct batches *b = problem->batches;
+    const double as_graph = try_batches(problem, comm);
+    const cudaGraphExec_t graph = b->graph;
+
+    b->graph = NULL;
+    const double as_calls = try_batches(problem, comm);
+    b->graph = graph;
+    if (as_calls < 0.9 * as_graph) {
+        drop_graph(b);
+        return;
+    }
+    exchange(comm, SHARED_W);
+    exchange(comm, SHARED_NEXT_W);
+}
+
+static void prepare(struct problem *problem, struct comm *comm) {
+    struct batches *b = problem->batches;
+
+    if (b != NULL)
+        return;
+    b = problem->batches = calloc(1, sizeof(*b));
+    if (b == NULL)
+        cuda_must(cudaErrorMemoryAllocation, "calloc");
+    for (int k = 0; k < 2; k++)
+        cuda_must(cudaEventCreateWithFlags(&b->ended[k], cudaEventDisableTiming), "cudaEventCreateWithFlags");
+    if (problem->space->graph != GRAPH_NO)
+        b->graph = capture(problem, comm);
+    if (problem->space->graph == GRAPH_AUTO && b->graph != NULL)
+        choose(problem, comm);
+}
+
+/* --------------------------------------------------------------------------------------------------- a step */
 
 /* All ranks launch equally many batches: what they look at is the same, however late each of them looks. */
 int gpu_solve(struct problem *problem, struct comm *comm, struct progress *progress) {
@@ -104,8 +150,9 @@ int gpu_solve(struct problem *problem, struct comm *comm, struct progress *progr
     return report->iterations;
 }
 
-const char *space_cuda_way(const struct space *space) {
-    return space->graphs ? ", by 8 in a CUDA graph" : ", by 8 in a stream";
+const char *gpu_way(const struct problem *problem) {
+    _Static_assert(BATCH == 8, "the words say 8");
+    return problem->batches != NULL && problem->batches->graph != NULL ? ", by 8 in a CUDA graph" : ", by 8 in a stream";
 }
 
 void gpu_forget(struct problem *problem) {
@@ -114,11 +161,9 @@ void gpu_forget(struct problem *problem) {
     if (b == NULL)
         return;
     if (b->graph != NULL)
-        cudaGraphExecDestroy(b->graph);
+        drop_graph(b);
     for (int k = 0; k < 2; k++)
         cudaEventDestroy(b->ended[k]);
     free(b);
     problem->batches = NULL;
 }
-
-_Static_assert(BATCH == 8 && BATCH % 2 == 0, "the words of space_cuda_way say 8");

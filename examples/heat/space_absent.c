@@ -14,11 +14,6 @@ struct space *space_cuda_open(void) {
     return NULL;
 }
 
-const char *space_cuda_way(const struct space *space) {
-    (void)space;
-    return "";
-}
-
 struct comm *comm_staged_open(const struct block *block, const struct space *space) {
     (void)block;
     (void)space;

@@ -228,6 +228,7 @@ void fill_table(struct space *space) {
     space->sums = sums;
     space->solve = gpu_solve;
     space->forget = gpu_forget;
+    space->way = gpu_way;
     space->wait = wait;
     space->close = close_gpu;
 }
