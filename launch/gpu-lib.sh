@@ -109,7 +109,7 @@ note_from() {
     {
         grep -o '[0-9]*% tests passed,.*' "$1" ||
             grep -o -E 'ERROR SUMMARY.*|No tests were found' "$1" | sort | uniq -c ||
-            grep -E '^heat: ([0-9]+ iterations|result)' "$1" ||
+            grep -E '^heat: ([0-9]+ iterations|result)' "$1" | sed 's/^heat: //; s/, published .*: /: /' ||
             grep -m 1 -E '^(heat|peerwin-[a-z]*): ' "$1" ||
             tail -n 1 "$1"
     } | sed 's/^ *//; s/|/ /g' | paste -sd ';' | cut -c 1-170

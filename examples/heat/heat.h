@@ -196,7 +196,8 @@ struct comm {
     void (*finish)(struct comm *comm, enum shared field, double *sums);
     /* The ghosts have been read, and may be replaced. */
     void (*release)(struct comm *comm, enum shared field);
-    /* Until what has been given to the stream is done, and all is well. `check` asks only that; in_stream ones have it. */
+    /* Until what has been given to the stream is done, and all is well. `check` asks only that; in_stream ones have it.
+     */
     void (*settle)(struct comm *comm);
     void (*check)(struct comm *comm);
     /* Rank 0 gets the cells of u of the block `from`, ghosts left out. */
@@ -227,8 +228,8 @@ struct problem {
     double *u, *p, *r[2], *s[2], *w[2];
     double *half; /* what a cell adds to the conductivity of each of its faces, times dt/dx^2 */
     double *density, *energy;
-    double sums[NUM_SUMS]; /* on the host: what the latest sweep has added up */
-    int turn;              /* which of two the next sweep reads; on the host there is but one of each */
+    double sums[NUM_SUMS];   /* on the host: what the latest sweep has added up */
+    int turn;                /* which of two the next sweep reads; on the host there is but one of each */
     struct batches *batches; /* what space->solve keeps */
 };
 

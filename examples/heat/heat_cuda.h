@@ -35,7 +35,7 @@ struct batch_report {
  */
 void gpu_begin(struct problem *problem);
 void gpu_iterate(struct problem *problem, int turn, bool last_of_batch);
-double *gpu_sums(const struct problem *problem);                              /* of the latest sweep, on the GPU */
+double *gpu_sums(const struct problem *problem);                                  /* of the latest sweep, on the GPU */
 const struct batch_report *gpu_report(const struct problem *problem, long batch); /* of that batch of the step */
 
 /* space->solve, forget and way of GPUs; solver_cuda.c. */

@@ -15,27 +15,28 @@
 enum { MAX_CELLS = 20000, MAX_STEPS = 1000000, MAX_COMPARE = 999 };
 
 void options_usage(void) {
-    printf("usage: mpirun -n RANKS heat [options]\n"
-           "\n"
-           "Conduction of heat on a square of N x N cells, by conjugate gradients on all ranks.\n"
-           "\n"
-           "  -n N               cells per direction, 1 to %d (250)\n"
-           "  --steps S          time steps, 1 to %d (10)\n"
-           "  --space host       fields in ordinary memory, swept by the processor (the default)\n"
-           "  --space cuda       fields on the GPU\n"
-           "  --graph WHEN       on the GPU: whether iterations are captured in a CUDA graph, or calls each time: yes,\n"
-           "                     no, or auto, which tries both (auto)\n"
-           "  --comm peerwin     exchange halos and sums through windows (the default)\n"
-           "  --comm mpi         exchange them by MPI messages\n"
-           "  --compare R        run both ways R times in one job, step by step in turn, and print the medians\n"
-           "  --csv              print a header and comma-separated values, one line for each run\n"
-           "  --image FILE.png   draw the temperature field at the end\n"
-           "  --help             print this\n"
-           "\n"
-           "The result is compared with the published one for -n 10, 250 or 1000 with --steps 10, -n 512 with\n"
-           "--steps 20, and -n 4000 with --steps 2 or 10.\n"
-           "Exit status: 0 fine, 1 the result differs or something failed, 2 the command line is wrong.\n",
-           MAX_CELLS, MAX_STEPS);
+    printf(
+        "usage: mpirun -n RANKS heat [options]\n"
+        "\n"
+        "Conduction of heat on a square of N x N cells, by conjugate gradients on all ranks.\n"
+        "\n"
+        "  -n N               cells per direction, 1 to %d (250)\n"
+        "  --steps S          time steps, 1 to %d (10)\n"
+        "  --space host       fields in ordinary memory, swept by the processor (the default)\n"
+        "  --space cuda       fields on the GPU\n"
+        "  --graph WHEN       on the GPU: whether iterations are captured in a CUDA graph, or calls each time: yes,\n"
+        "                     no, or auto, which tries both (auto)\n"
+        "  --comm peerwin     exchange halos and sums through windows (the default)\n"
+        "  --comm mpi         exchange them by MPI messages\n"
+        "  --compare R        run both ways R times in one job, step by step in turn, and print the medians\n"
+        "  --csv              print a header and comma-separated values, one line for each run\n"
+        "  --image FILE.png   draw the temperature field at the end\n"
+        "  --help             print this\n"
+        "\n"
+        "The result is compared with the published one for -n 10, 250 or 1000 with --steps 10, -n 512 with\n"
+        "--steps 20, and -n 4000 with --steps 2 or 10.\n"
+        "Exit status: 0 fine, 1 the result differs or something failed, 2 the command line is wrong.\n",
+        MAX_CELLS, MAX_STEPS);
 }
 
 static bool parse_count(const char *text, int max, int *count_out) {

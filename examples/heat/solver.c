@@ -81,8 +81,8 @@ void solver_step(struct problem *problem, struct comm *comm, struct progress *pr
 
     progress->step++;
     problem->space->set_u(problem);
-    const int iterations = comm->in_stream ? problem->space->solve(problem, comm, progress)
-                                           : solve(problem, comm, progress);
+    const int iterations =
+        comm->in_stream ? problem->space->solve(problem, comm, progress) : solve(problem, comm, progress);
     problem->space->set_energy(problem);
     problem->space->wait(problem->space);
     comm->settle(comm);

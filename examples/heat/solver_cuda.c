@@ -8,7 +8,7 @@
  * late by a batch or two without an iteration too many.
  *
  * A batch is the same work every time: it is captured once, as a CUDA graph, and launched again and again. Where it
- * cannot be captured (a link without atomics), or where that is slower, the calls are made each time.
+ * cannot be captured, or where that is slower, the calls are made each time.
  */
 #include <stdlib.h>
 
@@ -16,7 +16,7 @@
 
 struct batches {
     cudaGraphExec_t graph; /* NULL: calls each time */
-    cudaEvent_t ended[2]; /* batches, by turns */
+    cudaEvent_t ended[2];  /* batches, by turns */
 };
 
 static cudaStream_t stream_of(const struct problem *problem) {
@@ -34,25 +34,36 @@ static void enqueue(struct problem *problem, struct comm *comm) {
     }
 }
 
-/* NULL, and a word about it, if a rank's calls cannot be captured. */
+/* True if all is well so far; else what is not has been written down. */
+static bool captured(struct comm *comm, cudaError_t code, const char *call) {
+    if (comm->refusal[0] == '\0' && code != cudaSuccess)
+        snprintf(comm->refusal, sizeof(comm->refusal), "%s: %s", call, cudaGetErrorString(code));
+    return comm->refusal[0] == '\0';
+}
+
+/* NULL, and a word about it, if the calls of some rank cannot be captured. */
 static cudaGraphExec_t capture(struct problem *problem, struct comm *comm) {
     cudaGraph_t graph = NULL;
     cudaGraphExec_t exec = NULL;
 
     comm->refusal[0] = '\0';
-    comm->capturing = true;
     cuda_must(cudaStreamBeginCapture(stream_of(problem), cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
+    comm->capturing = true;
     enqueue(problem, comm);
-    cuda_must(cudaStreamEndCapture(stream_of(problem), &graph), "cudaStreamEndCapture");
     comm->capturing = false;
-    const bool fine = comm->refusal[0] == '\0';
+    bool fine = captured(comm, cudaStreamEndCapture(stream_of(problem), &graph), "cudaStreamEndCapture");
+    if (fine)
+        fine = captured(comm, cudaGraphInstantiateWithFlags(&exec, graph, 0), "cudaGraphInstantiate");
     if (!fine)
         fprintf(stderr, "heat: rank %d makes no graph: %s\n", problem->block.rank, comm->refusal);
-    if (agree(fine)) {
-        cuda_must(cudaGraphInstantiateWithFlags(&exec, graph, 0), "cudaGraphInstantiate");
-        cuda_must(cudaGraphUpload(exec, stream_of(problem)), "cudaGraphUpload");
+    if (graph != NULL)
+        cuda_must(cudaGraphDestroy(graph), "cudaGraphDestroy");
+    if (!agree(fine) && exec != NULL) {
+        cuda_must(cudaGraphExecDestroy(exec), "cudaGraphExecDestroy");
+        exec = NULL;
     }
-    cuda_must(cudaGraphDestroy(graph), "cudaGraphDestroy");
+    if (exec != NULL)
+        cuda_must(cudaGraphUpload(exec, stream_of(problem)), "cudaGraphUpload");
     return exec;
 }
 
@@ -152,7 +163,8 @@ int gpu_solve(struct problem *problem, struct comm *comm, struct progress *progr
 
 const char *gpu_way(const struct problem *problem) {
     _Static_assert(BATCH == 8, "the words say 8");
-    return problem->batches != NULL && problem->batches->graph != NULL ? ", by 8 in a CUDA graph" : ", by 8 in a stream";
+    return problem->batches != NULL && problem->batches->graph != NULL ? ", by 8 in a CUDA graph"
+                                                                       : ", by 8 in a stream";
 }
 
 void gpu_forget(struct problem *problem) {

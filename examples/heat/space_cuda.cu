@@ -117,7 +117,8 @@ void multiply(problem *problem) {
 }
 
 /* The sweep does it: it needs the ghosts of w once more than the host's. */
-void take_ghosts(problem *, const course *) {}
+void take_ghosts(problem *, const course *) {
+}
 
 void sweep(problem *problem, const course *course) {
     const gpu *g = gpu_of(problem);

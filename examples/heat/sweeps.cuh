@@ -4,8 +4,8 @@
  *
  * The kernels, for space_cuda.cu alone.
  *
- * An iteration is one kernel. Whoever needs r of a cell computes it from what the last iteration has left of r, s and w,
- * so that no block of threads waits for another; what they need is still there because these three come in twos. The
+ * An iteration is one kernel. Whoever needs r of a cell computes it from what the last iteration has left of r, s and
+ * w, so that no block of threads waits for another; what they need is still there because these three come in twos. The
  * fused operation is spelled out there, because a cell must have the same bits wherever it is computed, here and on the
  * neighbour's GPU.
  *

@@ -9,6 +9,6 @@
 #include "heat/space_cuda.cu"
 
 extern "C" const sim_entry sim_entries[] = {
-    SIM_ENTRY(set_u_kernel), SIM_ENTRY(set_energy_kernel), SIM_ENTRY(residual_kernel), SIM_ENTRY(total_kernel),
-    SIM_ENTRY(multiply_kernel), SIM_ENTRY(iterate_kernel), {nullptr, 0, nullptr},
+    SIM_ENTRY(set_u_kernel),    SIM_ENTRY(set_energy_kernel), SIM_ENTRY(residual_kernel), SIM_ENTRY(total_kernel),
+    SIM_ENTRY(multiply_kernel), SIM_ENTRY(iterate_kernel),    {nullptr, 0, nullptr},
 };

@@ -116,5 +116,5 @@ extern "C" double *sim_shuffle_place(unsigned thread) {
     return &running->shuffled[thread];
 }
 
-extern "C" __attribute__((visibility("default"))) const simk_kernel simk_example_kernel = {
-    SIMK_ABI, "example_kernel", sizeof(sim_launch), run_block};
+extern "C" __attribute__((visibility("default")))
+const simk_kernel simk_example_kernel = {SIMK_ABI, "example_kernel", sizeof(sim_launch), run_block};
