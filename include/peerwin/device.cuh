@@ -380,7 +380,8 @@ PW_DEV peerwin_status peerwin_dev_recv(const peerwin_view *view, int rank, void 
  * Everyone's earlier work and puts before anyone's later work: a release and an acquire.
  *
  * Statuses, the same on all threads of the block: OK, UNREACHABLE (some pair has no direct path), TIMEOUT (call again
- * to go on with the same barrier), or why the context is broken.
+ * to go on with the same barrier; until then this rank has not come to it, whoever saw it there and went on aside), or
+ * why the context is broken.
  */
 PW_DEV peerwin_status peerwin_dev_barrier_block(const peerwin_view *view) {
     if (!view->all_reachable)

@@ -110,6 +110,7 @@ static void fill_view(peerwin_win *win, const peerwin_view_peer *entries, peerwi
                            .num_signals = win->num_signals,
                            .all_reachable = 1,
                            .one_device = (uint32_t)on_one_device(win),
+                           .counts = (uint32_t)pw_on_one_device(ctx),
                            .own = entries[ctx->rank],
                            .peers = win->view_table};
     for (int rank = 0; rank < ctx->size; rank++) {

@@ -4,8 +4,7 @@
  *
  * Rounds: what one block of every rank does together, barrier and all-reduce. Part of peerwin/device.cuh, and of the
  * library's kernels. The n-th round of a series pairs with the n-th of every other rank; each series has lines, slots
- * and epochs of its own. The epoch in the own arena counts the rounds that are done, so a round that timed out is
- * repeated under its old number: everybody who has seen it already sees the same words again.
+ * and epochs of its own. A round that timed out is repeated under its old number.
  *
  * Every lane of the block calls, and every lane gets the same status. Lanes beyond the work only take part in the block
  * barriers; one lane per peer (barrier) or per word (all-reduce) is the fastest, and any number is right.
@@ -15,18 +14,55 @@
 
 #include "peerwin/device/view.h"
 
-/*
+/* ---- barrier ----
+ *
  * Everyone's earlier work before anyone's later work.
  *
  * Release: the block barrier orders the work of all lanes before the lanes that publish; each of those fences, then
- * stores relaxed into a line of its peer that no other rank writes. Acquire: the lane that has seen the peer's epoch;
+ * writes relaxed to a line of its peer that no other rank writes. Acquire: the lane that has seen the peer's epoch;
  * the block barrier after it passes that on to all lanes. Only own memory is polled. A peer may be one round ahead, so
  * the comparison is "has reached"; two ahead it cannot be, for that needs my next epoch.
- *
+ */
+
+/*
+ * On one device: a lane adds one to its peer's line, and learns from what was there which round this is. So nothing is
+ * loaded before the fence, which would wait for it, and nothing is left to be stored for the next round's to wait for.
+ * A round that was given up is taken back; a peer that has seen it has gone on, and it counts when it is repeated.
+ */
+PW_DEV int pw_dev_barrier_by_counts(const peerwin_view *view, unsigned series) {
+    const uint32_t lane = pw_dev_block_lane(), lanes = pw_dev_block_lanes();
+    const uint32_t size = (uint32_t)view->size, me = (uint32_t)view->rank;
+    const uint64_t lines = view->barrier_lines[series], mine = lines + (uint64_t)me * PW_DEV_LINE;
+    const pw_dev_bound bound = pw_dev_bound_of(view);
+    const int has_peer = lane < size && lane != me;
+    uint64_t *const there = has_peer ? pw_dev_word(view, (int)lane, mine) : NULL;
+    int status = PW_DEV_OK;
+    uint64_t before = 0; /* the rounds so far, when it is here */
+    pw_dev_block_sync();
+    if (lane < size)
+        pw_dev_fence_release(view->one_device);
+    if (has_peer)
+        before = pw_dev_add_released(there, 1);
+    for (uint32_t peer = lane + lanes; peer < size; peer += lanes)
+        if (peer != me)
+            before = pw_dev_add_released(pw_dev_word(view, (int)peer, mine), 1);
+    for (uint32_t peer = lane; peer < size && status == PW_DEV_OK; peer += lanes)
+        if (peer != me)
+            status = pw_dev_await_more(pw_dev_own_word(view, lines + (uint64_t)peer * PW_DEV_LINE), before, &bound);
+    status = pw_dev_block_status(status, &bound);
+    if (status != PW_DEV_OK)
+        for (uint32_t peer = lane; peer < size; peer += lanes)
+            if (peer != me)
+                (void)pw_dev_add64(pw_dev_word(view, (int)peer, mine), 0 - (uint64_t)1);
+    return status;
+}
+
+/*
+ * Elsewhere: a lane stores the epoch, which need not have come over a link that has atomics, and comes back from none.
  * A fence waits for the loads before it. So the epoch is loaded by a lane of another warp than those that fence, if
  * there is one, and handed over in the block's own memory while they do.
  */
-PW_DEV int pw_dev_round_barrier(const peerwin_view *view, unsigned series) {
+PW_DEV int pw_dev_barrier_by_epochs(const peerwin_view *view, unsigned series) {
     const uint32_t lane = pw_dev_block_lane(), lanes = pw_dev_block_lanes();
     const uint32_t size = (uint32_t)view->size;
     const uint64_t lines = view->barrier_lines[series];
@@ -56,6 +92,10 @@ PW_DEV int pw_dev_round_barrier(const peerwin_view *view, unsigned series) {
     if (lane == loader && status == PW_DEV_OK)
         pw_dev_store(done, epoch); /* the same lane loads it in the next round of this block */
     return status;
+}
+
+PW_DEV int pw_dev_round_barrier(const peerwin_view *view, unsigned series) {
+    return view->counts ? pw_dev_barrier_by_counts(view, series) : pw_dev_barrier_by_epochs(view, series);
 }
 
 /* ---- all-reduce ----

@@ -30,8 +30,10 @@ typedef struct {
     int32_t rank;
     int32_t size;
     uint32_t num_signals;
-    uint32_t all_reachable;         /* 0: some rank's arena is not to be had, and rounds of all ranks neither */
-    uint32_t one_device;            /* 1: all ranks and the memory are on the device of this rank */
+    uint32_t all_reachable; /* 0: some rank's arena is not to be had, and rounds of all ranks neither */
+    uint32_t one_device;    /* 1: all ranks and the memory are on the device of this rank */
+    uint32_t counts;        /* 1: barriers count by additions; the same for all windows of all ranks */
+    uint32_t reserved;
     const peerwin_view_peer *peers; /* all ranks; where kernels can read it */
     const uint64_t *broken;         /* not 0: waits end */
     uint64_t timeout_ns;            /* of every wait; UINT64_MAX = none. May be changed in a copy of the view. */

@@ -55,20 +55,30 @@ typedef uint32_t pw_dev_any32;
  */
 #if defined(__CUDACC__)
 
+/*
+ * Words are in global memory, be it a device's or the host's. Said so, operations need not find out: an atomic on a
+ * pointer that may be to shared memory is several instructions.
+ */
+PW_DEV uint64_t pw_dev_global(const void *at) {
+    uint64_t address;
+    asm("cvta.to.global.u64 %0, %1;" : "=l"(address) : "l"(at));
+    return address;
+}
+
 PW_DEV uint64_t pw_dev_load(const uint64_t *word) {
     uint64_t value;
-    asm volatile("ld.relaxed.sys.u64 %0, [%1];" : "=l"(value) : "l"(word) : "memory");
+    asm volatile("ld.relaxed.sys.global.u64 %0, [%1];" : "=l"(value) : "l"(pw_dev_global(word)) : "memory");
     return value;
 }
 
 PW_DEV uint64_t pw_dev_load_acquire(const uint64_t *word) {
     uint64_t value;
-    asm volatile("ld.acquire.sys.u64 %0, [%1];" : "=l"(value) : "l"(word) : "memory");
+    asm volatile("ld.acquire.sys.global.u64 %0, [%1];" : "=l"(value) : "l"(pw_dev_global(word)) : "memory");
     return value;
 }
 
 PW_DEV void pw_dev_store(uint64_t *word, uint64_t value) {
-    asm volatile("st.relaxed.sys.u64 [%0], %1;" ::"l"(word), "l"(value) : "memory");
+    asm volatile("st.relaxed.sys.global.u64 [%0], %1;" ::"l"(pw_dev_global(word)), "l"(value) : "memory");
 }
 
 /*
@@ -87,11 +97,15 @@ PW_DEV void pw_dev_prefetch(const void *at) {
 
 /* Two neighbouring words at once, 16-byte aligned; each is whole, both together need not be. */
 PW_DEV void pw_dev_load_pair(const uint64_t *words, uint64_t *first, uint64_t *second) {
-    asm volatile("ld.relaxed.sys.v2.u64 {%0, %1}, [%2];" : "=l"(*first), "=l"(*second) : "l"(words) : "memory");
+    asm volatile("ld.relaxed.sys.global.v2.u64 {%0, %1}, [%2];"
+                 : "=l"(*first), "=l"(*second)
+                 : "l"(pw_dev_global(words))
+                 : "memory");
 }
 
 PW_DEV void pw_dev_store_pair(uint64_t *words, uint64_t first, uint64_t second) {
-    asm volatile("st.relaxed.sys.v2.u64 [%0], {%1, %2};" ::"l"(words), "l"(first), "l"(second) : "memory");
+    asm volatile("st.relaxed.sys.global.v2.u64 [%0], {%1, %2};" ::"l"(pw_dev_global(words)), "l"(first), "l"(second)
+                 : "memory");
 }
 
 /* Acquire and release; less than __threadfence_system, which is the next one. */
@@ -127,47 +141,64 @@ PW_DEV void pw_dev_publish(uint64_t *word, uint64_t value, uint32_t one_device) 
 
 PW_DEV void pw_dev_publish_add(uint64_t *word, uint64_t value, uint32_t one_device) {
     pw_dev_fence_release(one_device);
-    asm volatile("red.relaxed.sys.add.u64 [%0], %1;" ::"l"(word), "l"(value) : "memory");
+    asm volatile("red.relaxed.sys.global.add.u64 [%0], %1;" ::"l"(pw_dev_global(word)), "l"(value) : "memory");
 }
 
 PW_DEV uint64_t pw_dev_add64(uint64_t *word, uint64_t value) {
     uint64_t old;
-    asm volatile("atom.relaxed.sys.add.u64 %0, [%1], %2;" : "=l"(old) : "l"(word), "l"(value) : "memory");
+    asm volatile("atom.relaxed.sys.global.add.u64 %0, [%1], %2;"
+                 : "=l"(old)
+                 : "l"(pw_dev_global(word)), "l"(value)
+                 : "memory");
     return old;
+}
+
+/* After pw_dev_fence_release: an addition that is a release, and what was there before. */
+PW_DEV uint64_t pw_dev_add_released(uint64_t *word, uint64_t value) {
+    return pw_dev_add64(word, value);
 }
 
 PW_DEV uint64_t pw_dev_swap64(uint64_t *word, uint64_t value) {
     uint64_t old;
-    asm volatile("atom.relaxed.sys.exch.b64 %0, [%1], %2;" : "=l"(old) : "l"(word), "l"(value) : "memory");
+    asm volatile("atom.relaxed.sys.global.exch.b64 %0, [%1], %2;"
+                 : "=l"(old)
+                 : "l"(pw_dev_global(word)), "l"(value)
+                 : "memory");
     return old;
 }
 
 PW_DEV uint64_t pw_dev_cas64(uint64_t *word, uint64_t expected, uint64_t value) {
     uint64_t old;
-    asm volatile("atom.relaxed.sys.cas.b64 %0, [%1], %2, %3;"
+    asm volatile("atom.relaxed.sys.global.cas.b64 %0, [%1], %2, %3;"
                  : "=l"(old)
-                 : "l"(word), "l"(expected), "l"(value)
+                 : "l"(pw_dev_global(word)), "l"(expected), "l"(value)
                  : "memory");
     return old;
 }
 
 PW_DEV uint32_t pw_dev_add32(uint32_t *word, uint32_t value) {
     uint32_t old;
-    asm volatile("atom.relaxed.sys.add.u32 %0, [%1], %2;" : "=r"(old) : "l"(word), "r"(value) : "memory");
+    asm volatile("atom.relaxed.sys.global.add.u32 %0, [%1], %2;"
+                 : "=r"(old)
+                 : "l"(pw_dev_global(word)), "r"(value)
+                 : "memory");
     return old;
 }
 
 PW_DEV uint32_t pw_dev_swap32(uint32_t *word, uint32_t value) {
     uint32_t old;
-    asm volatile("atom.relaxed.sys.exch.b32 %0, [%1], %2;" : "=r"(old) : "l"(word), "r"(value) : "memory");
+    asm volatile("atom.relaxed.sys.global.exch.b32 %0, [%1], %2;"
+                 : "=r"(old)
+                 : "l"(pw_dev_global(word)), "r"(value)
+                 : "memory");
     return old;
 }
 
 PW_DEV uint32_t pw_dev_cas32(uint32_t *word, uint32_t expected, uint32_t value) {
     uint32_t old;
-    asm volatile("atom.relaxed.sys.cas.b32 %0, [%1], %2, %3;"
+    asm volatile("atom.relaxed.sys.global.cas.b32 %0, [%1], %2, %3;"
                  : "=r"(old)
-                 : "l"(word), "r"(expected), "r"(value)
+                 : "l"(pw_dev_global(word)), "r"(expected), "r"(value)
                  : "memory");
     return old;
 }
@@ -240,6 +271,10 @@ PW_DEV void pw_dev_publish_add(uint64_t *word, uint64_t value, uint32_t one_devi
 
 PW_DEV uint64_t pw_dev_add64(uint64_t *word, uint64_t value) {
     return __atomic_fetch_add(word, value, __ATOMIC_RELAXED);
+}
+
+PW_DEV uint64_t pw_dev_add_released(uint64_t *word, uint64_t value) {
+    return __atomic_fetch_add(word, value, __ATOMIC_RELEASE);
 }
 
 PW_DEV uint64_t pw_dev_swap64(uint64_t *word, uint64_t value) {
