@@ -394,9 +394,11 @@ PW_DEV peerwin_status peerwin_dev_barrier_block(const peerwin_view *view) {
  * rank and in every run. MIN and MAX return a NaN if any value is one; INT64 sums wrap. `values` is aligned memory that
  * all threads of the block see, shared or global; the result is there for all of them when the call returns.
  *
- * Type, operation and count are the same on every rank, which is not checked. It orders nothing else: a barrier does.
+ * Type, operation and count are the same on every rank. It orders nothing else: a barrier does.
  *
- * Statuses as for peerwin_dev_barrier_block, and ARG. TIMEOUT: `values` is as it was; call again with the same values.
+ * Statuses as for peerwin_dev_barrier_block, ARG, and MISMATCH as long as another rank came to this round last with a
+ * different type, operation or count. `values` is as it was then. TIMEOUT: call again with the same values; MISMATCH:
+ * with arguments that agree.
  */
 PW_DEV peerwin_status peerwin_dev_allreduce_block(const peerwin_view *view, void *values, int count, peerwin_type type,
                                                   peerwin_op op) {

@@ -476,9 +476,10 @@ typedef enum { PEERWIN_SUM = 0, PEERWIN_MIN = 1, PEERWIN_MAX = 2 } peerwin_op;
  * values given first. STATE: it was repeated with other arguments, or a barrier that timed out must be repeated first.
  *
  * In CUDA space `values` is memory that kernels of the device can use (device memory, or page-locked host memory; ARG
- * otherwise), aligned to a value, and belongs to the stream until it has passed. Arguments are checked by each rank for
- * itself and not compared: a rank that is refused has not come, and ranks whose arguments differ get wrong results or
- * wait for each other. It may be captured, as a barrier may. UNREACHABLE if some pair has no direct path.
+ * otherwise), aligned to a value, and belongs to the stream until it has passed. A rank whose own arguments are invalid
+ * hears of that alone, and has not come. Ranks whose arguments differ find out on their streams: that breaks the
+ * context, and peerwin_stream_sync, peerwin_check and all later calls return MISMATCH on every rank. It may be
+ * captured, as a barrier may. UNREACHABLE if some pair has no direct path.
  */
 PEERWIN_API PEERWIN_MUST_USE peerwin_status peerwin_allreduce(peerwin_ctx *ctx, void *values, int count,
                                                               peerwin_type type, peerwin_op op, peerwin_stream stream);

@@ -57,6 +57,10 @@ peerwin_status pw_cause_fail(pw_cause cause, const pw_liveness *live, const pw_s
     case PEERWIN_ERR_CONTEXT_LOST:
         return pw_fail(PEERWIN_ERR_CONTEXT_LOST, &with_peer,
                        "the CUDA context of that rank is lost; the context can only be finalized now");
+    case PEERWIN_ERR_MISMATCH:
+        return pw_fail(PEERWIN_ERR_MISMATCH, &with_peer,
+                       "that rank met ranks that gave an all-reduce on a stream another count, type or operation than "
+                       "it; the context can only be finalized now");
     case PEERWIN_ERR_STATE:
         return pw_fail(PEERWIN_ERR_STATE, site, "MPI is finalized; only peerwin_finalize is allowed now");
     case PEERWIN_ERR_TIMEOUT:

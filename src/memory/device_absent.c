@@ -143,9 +143,9 @@ void pw_gpu_step_out(pw_gpu *gpu) {
     (void)gpu;
 }
 
-int pw_gpu_gave_up(const pw_gpu *gpu) {
+peerwin_status pw_gpu_gave_up(const pw_gpu *gpu) {
     (void)gpu;
-    return 0;
+    return PEERWIN_OK;
 }
 
 const pw_memory_ops *pw_events(void) {

@@ -336,8 +336,8 @@ void pw_gpu_step_out(pw_gpu *gpu) {
 
 /* ---- what is known of it ---- */
 
-int pw_gpu_gave_up(const pw_gpu *gpu) {
-    return __atomic_load_n(gpu->report, __ATOMIC_ACQUIRE) != 0;
+peerwin_status pw_gpu_gave_up(const pw_gpu *gpu) {
+    return (peerwin_status)__atomic_load_n(gpu->report, __ATOMIC_ACQUIRE);
 }
 
 const pw_device *pw_gpu_about(const pw_gpu *gpu) {

@@ -47,8 +47,8 @@ void pw_gpu_leave(pw_gpu *gpu);
 PEERWIN_MUST_USE peerwin_status pw_gpu_step_in(pw_gpu *gpu, const pw_site *site);
 void pw_gpu_step_out(pw_gpu *gpu);
 
-/* 1 once a kernel of the library has given up waiting. Any thread. */
-int pw_gpu_gave_up(const pw_gpu *gpu);
+/* Why a kernel of the library has given up waiting; OK if none has. Any thread. */
+peerwin_status pw_gpu_gave_up(const pw_gpu *gpu);
 
 const pw_device *pw_gpu_about(const pw_gpu *gpu);
 

@@ -339,8 +339,7 @@ peerwin_status pw_launch_reduce(pw_gpu *gpu, peerwin_stream stream, const pw_lau
         args.num_peers = next_peers(meeting, mine, &done, args.peers);
         args.parts = (args.num_peers > 0 ? PW_REDUCE_PUBLISH : 0u) |
                      (done == meeting->size ? values->parts & PW_REDUCE_COMBINE : 0u);
-        const size_t words = 2 * (size_t)values->count * (size_t)meeting->size;
-        status = launch(gpu, stream, PW_KERNEL_REDUCE, 1, lanes_for(words), &args, site);
+        status = launch(gpu, stream, PW_KERNEL_REDUCE, 1, lanes_for(32 + 2 * (size_t)values->count), &args, site);
         *given |= status == PEERWIN_OK;
     } while (done < meeting->size && status == PEERWIN_OK);
     return status;

@@ -66,7 +66,8 @@ SIMK_KERNEL(pw_kernel_copy, pw_copy_args);
 /*
  * A release of the whole copy and of what the stream did before. The block barrier orders the block's stores before its
  * first lane, whose fence and addition hand them on to the block that counts last: it has then seen every block's, and
- * its own fence orders all of them before the word. Acquires as for pw_kernel_word.
+ * its own fence, an acquire of them, orders all of them before the word. The ticket goes back to 0 after the word,
+ * which somebody waits for. Acquires as for pw_kernel_word.
  */
 PW_KERNEL void __launch_bounds__(PW_KERNEL_LANES, PW_KERNEL_RESIDENT) pw_kernel_copy_signal(pw_copy_signal_args a) {
     copy_part_of(&a.copy);
@@ -76,13 +77,13 @@ PW_KERNEL void __launch_bounds__(PW_KERNEL_LANES, PW_KERNEL_RESIDENT) pw_kernel_
         if (gridDim.x > 1) {
             pw_dev_fence_release(a.one_device);
             last = pw_count_device(a.ticket) == gridDim.x - 1;
-            if (last)
-                *a.ticket = 0;
         }
         if (last && a.op == PW_WORD_ADD)
             pw_dev_publish_add(a.word, a.value, a.one_device);
         else if (last)
             pw_dev_publish(a.word, a.value, a.one_device);
+        if (last && gridDim.x > 1)
+            *a.ticket = 0;
     }
 }
 SIMK_KERNEL(pw_kernel_copy_signal, pw_copy_signal_args);
@@ -288,11 +289,15 @@ static __device__ __forceinline__ uint64_t epoch_of(const pw_meeting *m) {
 }
 
 /* Whoever has waited in vain and was not told to stop stops everyone, and tells the host. */
-static __device__ __forceinline__ void give_up(const pw_meeting *m) {
+static __device__ __forceinline__ void give_up_for(const pw_meeting *m, int status) {
     if (pw_dev_load(m->broken) == 0) {
-        pw_dev_store(m->broken, (uint64_t)PW_DEV_TIMEOUT << 32);
-        pw_dev_store(m->report, 1);
+        pw_dev_store(m->broken, (uint64_t)(uint32_t)status << 32);
+        pw_dev_store(m->report, (uint64_t)(uint32_t)status);
     }
+}
+
+static __device__ __forceinline__ void give_up(const pw_meeting *m) {
+    give_up_for(m, PW_DEV_TIMEOUT);
 }
 
 /* After a block barrier. Streams other than this one may wait for the epoch, unless it is a graph's. */
@@ -328,97 +333,74 @@ SIMK_KERNEL(pw_kernel_barrier, pw_barrier_args);
 
 /*
  * Values travel as in pw_dev_round_reduce, with which this shares words, slots and arithmetic. In contrast to it this
- * orders like a barrier: each lane fences before it stores, and polls with acquire.
+ * orders like a barrier: each lane that stores a word fences first, and words are polled with acquire. Words that are
+ * stored to wipe out old ones need no fence.
+ *
+ * A fence waits for the loads before it. So what is stored, and the epoch, are loaded by other warps than the first,
+ * and combined there as well: it alone stores, unless there are more words than it has lanes.
  */
 static __device__ __forceinline__ uint64_t *word_in(char *slots, uint64_t epoch, uint32_t word) {
     return (uint64_t *)(void *)(slots + (epoch & 1) * PW_DEV_REDUCE_SLOT) + word;
-}
-
-static __device__ __forceinline__ char *slots_of(const pw_reduce_args *a, uint32_t writer) {
-    return a->slots + 2 * (size_t)writer * PW_DEV_REDUCE_SLOT;
 }
 
 static __device__ __forceinline__ uint32_t words_of(const pw_reduce_args *a) {
     return a->count * (a->type == PW_DEV_FLOAT ? 1 : 2);
 }
 
-/* Now and then all words of a slot are written, used or not, so that none is as old as the epochs' 32 bits are long. */
-static __device__ __forceinline__ uint32_t words_to_write(const pw_reduce_args *a, uint64_t epoch) {
-    return (epoch & PW_DEV_SWEEP) < 2 ? (uint32_t)PW_DEV_REDUCE_WORDS : words_of(a);
+static __device__ __forceinline__ uint32_t flag_of(const pw_reduce_args *a, uint64_t epoch) {
+    return pw_dev_reduce_flag(epoch, a->count, (int)a->type, (int)a->op);
 }
 
-static __device__ __forceinline__ void publish(const pw_reduce_args *a, uint64_t epoch) {
+/* Lanes, the first warp's last. */
+static __device__ __forceinline__ uint32_t lane_from_second_warp(void) {
+    return threadIdx.x >= 32 ? threadIdx.x - 32 : threadIdx.x + blockDim.x - 32;
+}
+
+/* Everything that does not wait for anything: values and epoch into the block's memory, and the fences. */
+static __device__ __forceinline__ void prepare(const pw_reduce_args *a, uint64_t *epoch, uint32_t *words) {
+    const uint32_t used = a->parts & PW_REDUCE_PUBLISH ? words_of(a) : 0;
+    SIMK_EACH_LANE {
+        const uint32_t lane = lane_from_second_warp();
+        if (lane == 0)
+            *epoch = epoch_of(&a->meeting);
+        for (uint32_t i = lane; i < used; i += blockDim.x)
+            words[i] = ((const pw_dev_any32 *)a->values)[i];
+        if (threadIdx.x < used)
+            pw_dev_fence_release(a->meeting.one_device);
+    }
+}
+
+static __device__ __forceinline__ void publish(const pw_reduce_args *a, uint64_t epoch, const uint32_t *words) {
+    const uint64_t flag = (uint64_t)flag_of(a, epoch) << 32;
     const uint32_t used = words_of(a);
+    const uint32_t written = (epoch & PW_DEV_SWEEP) < 2 ? (uint32_t)PW_DEV_REDUCE_WORDS : used;
     SIMK_EACH_LANE {
-        const uint32_t words = words_to_write(a, epoch);
-        for (uint32_t i = threadIdx.x; i < a->num_peers * words; i += blockDim.x) {
-            const uint32_t word = i % words;
-            const uint64_t data = word < used ? ((const pw_dev_any32 *)a->values)[word] : 0;
-            if (i == threadIdx.x)
-                pw_dev_fence_release(a->meeting.one_device);
-            pw_dev_store_released(word_in(a->peers[i / words], epoch, word), epoch << 32 | data);
+        for (uint32_t i = threadIdx.x; i < written; i += blockDim.x) {
+            const uint64_t word = flag | (i < used ? words[i] : 0);
+            for (uint32_t peer = 0; peer < a->num_peers; peer++)
+                pw_dev_store_released(word_in(a->peers[peer], epoch, i), word);
         }
     }
 }
 
-/* What comes of the first ranks is kept at hand; what does not fit is read again. */
-enum { NEAR_WORDS = 2048 };
-
-static __device__ __forceinline__ uint64_t data_at(const pw_reduce_args *a, const uint32_t *near_words, uint64_t epoch,
-                                                   uint32_t rank, uint32_t word) {
-    const uint32_t i = rank * words_of(a) + word;
-    return i < NEAR_WORDS ? near_words[i] : (uint32_t)pw_dev_load(word_in(slots_of(a, rank), epoch, word));
-}
-
-static __device__ __forceinline__ uint64_t value_at(const pw_reduce_args *a, const uint32_t *near_words, uint64_t epoch,
-                                                    uint32_t rank, uint32_t i) {
-    if (a->type == PW_DEV_FLOAT)
-        return data_at(a, near_words, epoch, rank, i);
-    return data_at(a, near_words, epoch, rank, 2 * i + 1) << 32 | data_at(a, near_words, epoch, rank, 2 * i);
-}
-
-/* Waits until a word has come; 1 if it has. */
-static __device__ __forceinline__ int take_word(const uint64_t *at, uint64_t epoch, const pw_dev_bound *bound,
-                                                uint32_t *data_out) {
-    pw_dev_watch watch = {0, 0};
-    int status = PW_DEV_OK;
-    for (;;) {
-        const uint64_t word = pw_dev_load_acquire(at);
-        *data_out = (uint32_t)word;
-        if ((uint32_t)(word >> 32) == (uint32_t)epoch)
-            return 1;
-        if (status != PW_DEV_OK)
-            return 0;
-        status = pw_dev_look(bound, &watch);
-    }
-}
-
-/* All words of all ranks. */
-static __device__ __forceinline__ void gather(const pw_reduce_args *a, uint64_t epoch, uint32_t *near_words,
-                                              int *gave_up) {
-    const uint32_t words = words_of(a);
-    const pw_dev_bound bound = bound_of(&a->meeting);
+/* In rank order, so that every rank gets the same bits. Many ranks' values are asked for at once. */
+static __device__ __forceinline__ void combine(const pw_reduce_args *a, uint64_t epoch) {
+    pw_dev_reduction r;
+    r.slots = (const char *)word_in(a->slots, epoch, 0);
+    r.size = a->size;
+    r.flag = flag_of(a, epoch);
+    r.type = (int)a->type;
+    r.op = (int)a->op;
+    r.acquires = 1;
+    r.bound = bound_of(&a->meeting);
     SIMK_EACH_LANE {
-        for (uint32_t i = threadIdx.x; i < a->size * words; i += blockDim.x) {
-            uint32_t data;
-            if (!take_word(word_in(slots_of(a, i / words), epoch, i % words), epoch, &bound, &data)) {
-                give_up(&a->meeting);
-                *gave_up = 1;
-            }
-            if (i < NEAR_WORDS)
-                near_words[i] = data;
-        }
-    }
-}
-
-/* In rank order, so that every rank gets the same bits. */
-static __device__ __forceinline__ void combine(const pw_reduce_args *a, uint64_t epoch, const uint32_t *near_words) {
-    SIMK_EACH_LANE {
-        for (uint32_t i = threadIdx.x; i < a->count; i += blockDim.x) {
-            uint64_t value = value_at(a, near_words, epoch, 0, i);
-            for (uint32_t rank = 1; rank < a->size; rank++)
-                value = pw_dev_combine(value, value_at(a, near_words, epoch, rank, i), (int)a->type, (int)a->op);
-            if (a->type == PW_DEV_FLOAT)
+        for (uint32_t i = lane_from_second_warp(); i < a->count; i += blockDim.x) {
+            uint64_t value = 0;
+            const int status = a->size > PW_DEV_GATHER ? pw_dev_reduce_value(&r, PW_DEV_GATHER_MOST, i, &value)
+                                                       : pw_dev_reduce_value(&r, PW_DEV_GATHER, i, &value);
+            if (status != PW_DEV_OK)
+                give_up_for(&a->meeting, status);
+            else if (a->type == PW_DEV_FLOAT)
                 ((pw_dev_any32 *)a->values)[i] = (uint32_t)value;
             else
                 ((pw_dev_any64 *)a->values)[i] = value;
@@ -427,19 +409,15 @@ static __device__ __forceinline__ void combine(const pw_reduce_args *a, uint64_t
 }
 
 PW_KERNEL void __launch_bounds__(PW_MEETING_LANES) pw_kernel_reduce(pw_reduce_args a) {
-    __shared__ uint32_t near_words[NEAR_WORDS];
-    __shared__ int gave_up;
-    const uint64_t epoch = a.parts != 0 ? epoch_of(&a.meeting) : 0;
-    if (threadIdx.x == 0)
-        gave_up = 0;
+    __shared__ uint64_t epoch;
+    __shared__ uint32_t words[PW_DEV_REDUCE_WORDS];
+    if (a.parts != 0)
+        prepare(&a, &epoch, words);
+    __syncthreads();
     if (a.parts & PW_REDUCE_PUBLISH)
-        publish(&a, epoch);
+        publish(&a, epoch, words);
     if (a.parts & PW_REDUCE_COMBINE) {
-        __syncthreads();
-        gather(&a, epoch, near_words, &gave_up);
-        __syncthreads();
-        if (!gave_up)
-            combine(&a, epoch, near_words);
+        combine(&a, epoch);
         __syncthreads();
         end_epoch(&a.meeting, epoch);
     }

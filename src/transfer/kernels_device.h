@@ -34,10 +34,10 @@ static __device__ __forceinline__ void pw_add_system(uint64_t *word, uint64_t va
     asm volatile("red.relaxed.sys.add.u64 [%0], %1;" ::"l"(word), "l"(value) : "memory");
 }
 
-/* One more block of this grid is done; how many were before. Acquire and release among the blocks of the device. */
+/* One more block of this grid is done; how many were before. Between two fences a release and an acquire. */
 static __device__ __forceinline__ uint32_t pw_count_device(uint32_t *ticket) {
     uint32_t before;
-    asm volatile("atom.acq_rel.gpu.add.u32 %0, [%1], 1;" : "=r"(before) : "l"(ticket) : "memory");
+    asm volatile("atom.relaxed.gpu.add.u32 %0, [%1], 1;" : "=r"(before) : "l"(ticket) : "memory");
     return before;
 }
 

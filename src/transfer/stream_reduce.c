@@ -15,7 +15,8 @@
 #include "window/watchdog.h"
 
 _Static_assert((int)PW_DEV_LINE == (int)PW_LINE && (int)PW_DEV_REDUCE_SLOT == (int)PW_ARENA_REDUCE_SLOT &&
-                   (int)PW_DEV_FLOAT == PEERWIN_FLOAT && (int)PW_DEV_MIN == PEERWIN_MIN,
+                   (int)PW_DEV_TAG_BITS == (int)PW_REDUCE_TAG_BITS && (int)PW_DEV_FLOAT == PEERWIN_FLOAT &&
+                   (int)PW_DEV_MIN == PEERWIN_MIN,
                "kernels know the arena, and count types and operations, as the library does");
 
 typedef struct {

@@ -19,6 +19,7 @@
 #include <stdlib.h>
 
 _Static_assert((int)PW_DEV_OK == (int)PEERWIN_OK && (int)PW_DEV_TIMEOUT == (int)PEERWIN_ERR_TIMEOUT, "statuses");
+_Static_assert((int)PW_DEV_MISMATCH == (int)PEERWIN_ERR_MISMATCH, "statuses");
 _Static_assert((int)PW_DEV_FLOAT == (int)PEERWIN_FLOAT && (int)PW_DEV_INT64 == (int)PEERWIN_INT64, "types");
 _Static_assert((int)PW_DEV_MIN == (int)PEERWIN_MIN && (int)PW_DEV_MAX == (int)PEERWIN_MAX, "operations");
 _Static_assert((int)PW_DEV_LINE == (int)PW_LINE && (int)PEERWIN_VIEW_SERIES == (int)PW_NUM_SERIES, "lines");

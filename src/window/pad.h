@@ -61,6 +61,9 @@ enum { PW_SERIES_EAGER = 0, PW_SERIES_CAPTURED = 1, PW_SERIES_DEVICE = 2, PW_NUM
 /* Of an all-reduce: PW_REDUCE_VALUES values of two self-validating words each. Of a message: sixteen such words. */
 enum { PW_ARENA_REDUCE_SLOT = PW_REDUCE_VALUES * 16, PW_MESSAGE_SLOT = 128, PW_MESSAGE_SLOTS = 8 };
 
+/* Of a word's upper 32 bits, what is below its epoch: see peerwin/device/rounds.h. */
+enum { PW_REDUCE_TAG_BITS = 10 };
+
 /* The first line of an arena; the epochs are used by the owner's kernels alone. */
 typedef struct {
     uint64_t broken; /* not 0: kernels stop waiting */

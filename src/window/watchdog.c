@@ -193,8 +193,9 @@ static int is_broken(const peerwin_ctx *ctx) {
 }
 
 void pw_watchdog_look(peerwin_ctx *ctx) {
-    if (pw_gpu_gave_up(ctx->gpu) && pw_ctx_broken(ctx) == 0)
-        pw_ctx_break(ctx, pw_cause_make(PEERWIN_ERR_TIMEOUT, ctx->rank));
+    const peerwin_status why = pw_gpu_gave_up(ctx->gpu);
+    if (why != PEERWIN_OK && pw_ctx_broken(ctx) == 0)
+        pw_ctx_break(ctx, pw_cause_make(why, ctx->rank));
 }
 
 void pw_watchdog_settle(peerwin_ctx *ctx) {
@@ -287,10 +288,10 @@ static void describe_meeting(const pw_watchdog *dog, size_t first, size_t apart,
                              char *text, size_t bytes, const pw_site *site) {
     const peerwin_ctx *ctx = dog->ctx;
     size_t used = 0;
-    uint64_t wanted = is_reduce ? (uint32_t)(over + 1) : over + 1;
+    uint64_t wanted = is_reduce ? (over + 1) << (32 + PW_REDUCE_TAG_BITS) >> (32 + PW_REDUCE_TAG_BITS) : over + 1;
     uint64_t *words = read_words(dog, first, (size_t)ctx->size, apart, site);
     for (int rank = 0; words && is_reduce && rank < ctx->size; rank++)
-        words[rank] >>= 32;
+        words[rank] >>= 32 + PW_REDUCE_TAG_BITS;
     for (int rank = 0; words && words[ctx->rank] == wanted && rank < ctx->size; rank++)
         if (is_reduce ? words[rank] != wanted : is_missing(words[rank], wanted))
             add_missing(text, bytes, &used, (size_t)rank);

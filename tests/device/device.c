@@ -592,6 +592,36 @@ static void an_all_reduce_that_timed_out_goes_on_when_it_is_repeated(void) {
     end();
 }
 
+/* One rank's arguments are others than the rest's: all find out, and go on with the same round when they agree. */
+static void ranks_that_combine_different_things_find_out(void) {
+    const double values[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+    double got[8];
+    begin(64, sizeof(values));
+    for (int i = 0; i < 4; i++) {
+        const int odd = job.rank == i % job.size;
+        args.type = odd && i == 1 ? PEERWIN_INT64 : odd && i == 3 ? PEERWIN_FLOAT : PEERWIN_DOUBLE;
+        args.op = odd && i == 2 ? PEERWIN_MAX : PEERWIN_SUM;
+        args.count = odd && i == 0 ? 3 : 8;
+        buffer_store(args.memory, 0, values, sizeof(values));
+        CHECK_EQUAL(step(STEP_REDUCE, lanes_of(i)), PEERWIN_ERR_MISMATCH);
+        buffer_load(args.memory, 0, got, sizeof(got));
+        CHECK(memcmp(got, values, sizeof(values)) == 0);
+        MPI_Barrier(MPI_COMM_WORLD);
+        args.type = PEERWIN_DOUBLE;
+        args.op = PEERWIN_SUM;
+        args.count = 8;
+        peerwin_status status = PEERWIN_ERR_MISMATCH; /* as long as a rank has not come again */
+        for (int again = 0; status == PEERWIN_ERR_MISMATCH && again < 10000; again++) {
+            status = step(STEP_REDUCE, lanes_of(i));
+        }
+        CHECK_EQUAL(status, PEERWIN_OK);
+        buffer_load(args.memory, 0, got, sizeof(got));
+        CHECK_EQUAL(got[0], job.size);
+        CHECK_EQUAL(got[7], 8 * job.size);
+    }
+    end();
+}
+
 /* -------------------------------------------------------------------------------------------------------- ends */
 
 /* One rank aborts while the others wait, without a deadline of their own. */
@@ -635,6 +665,7 @@ static const test_case cases[] = {
     TEST_CASE(barriers_of_kernels_and_of_the_host_do_not_mix, 1, 0),
     TEST_CASE(all_reduces_have_the_bits_of_rank_order, 1, 0),
     TEST_CASE(an_all_reduce_that_timed_out_goes_on_when_it_is_repeated, 2, 0),
+    TEST_CASE(ranks_that_combine_different_things_find_out, 2, 0),
     TEST_CASE(an_abort_ends_the_waits_of_kernels, 2, 0),
 };
 

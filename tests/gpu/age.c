@@ -36,7 +36,7 @@ static void age_reduce_slots(char *image, size_t offset, int size) {
     for (int slot = 0; slot < 2 * size; slot++) {
         uint64_t last = REDUCES - ((REDUCES ^ (uint64_t)slot) & 1);
         for (int i = 0; i < REDUCE_WORDS; i++) {
-            words[slot * REDUCE_WORDS + i] = last << 32;
+            words[slot * REDUCE_WORDS + i] = last << (32 + PW_REDUCE_TAG_BITS);
         }
     }
 }

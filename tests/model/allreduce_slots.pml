@@ -9,7 +9,7 @@
  * alternately. On devices a slot is words of a value and an epoch, stored as one and in any order; a reader takes a
  * word when its epoch is the one that it waits for. With HOST_SLOT the words have no epochs, and the slot has one,
  * stored last and read first. A rank that has all words of an epoch begins the next.
- * With WRAP the epochs in words have 3 bits instead of 32, so that an old word looks new soon, and only the first epoch
+ * With WRAP the epochs in words have 3 bits instead of 22, so that an old word looks new soon, and only the first epoch
  * and its double use all words of a slot: for that, all are written in the first two of every SWEEP epochs.
  * Left out: the arithmetic; deadlines.
  *

@@ -8,6 +8,7 @@
 #include "sides.h"
 
 #include "base/clock.h"
+#include "peerwin/device/rounds.h"
 #include "transfer/combine.h"
 #include "transfer/stream_meet.h"
 
@@ -240,7 +241,7 @@ static void a_second_stream_waits_for_the_first(void) {
 static void age_slots(int rank, const pw_arena_layout *layout, uint64_t epoch) {
     static uint64_t words[2 * RANKS * PW_ARENA_REDUCE_SLOT / 8];
     for (size_t i = 0; i < sizeof words / 8; i++)
-        words[i] = epoch << 32;
+        words[i] = epoch << (32 + PW_REDUCE_TAG_BITS);
     for (int series = 0; series < PW_NUM_SERIES; series++)
         poke(sides[rank].arena + layout->reduce_slots[series], words, sizeof words);
 }
@@ -327,7 +328,7 @@ static void now_and_then_all_words_are_written(void) {
         all_done();
         peek(sides[1].arena + layout.reduce_slots[PW_SERIES_EAGER], words, sizeof words);
         for (size_t k = 0; k < sizeof words / 8; k++)
-            CHECK((uint32_t)(words[k] >> 32) - (uint32_t)first < 2);
+            CHECK((words[k] >> (32 + PW_REDUCE_TAG_BITS)) - first % (1 << 22) < 2);
         end(RANKS, RANKS);
     }
 }
@@ -427,6 +428,7 @@ static void what_is_refused_leaves_the_capture_alone(void) {
 /* The others are played by the test. */
 static void many_ranks_take_several_launches(void) {
     const pw_arena_layout layout = pw_arena_layout_of(MOST_SIDES);
+    const uint64_t flag = pw_dev_reduce_flag(1, 1, PEERWIN_FLOAT, PEERWIN_SUM);
     float one = 1;
     begin(MOST_SIDES, 1, &ways[1], 0);
     poke(buffers[0][0], &one, sizeof one);
@@ -441,7 +443,7 @@ static void many_ranks_take_several_launches(void) {
         uint32_t bits = 0;
         memcpy(&bits, &one, sizeof bits);
         CHECK(!is_idle(sides[0].stream));
-        poke_word(slot + (2 * rank + 1) * PW_ARENA_REDUCE_SLOT, UINT64_C(1) << 32 | bits);
+        poke_word(slot + (2 * rank + 1) * PW_ARENA_REDUCE_SLOT, flag << 32 | bits);
         poke_word(sides[0].arena + layout.kernel_lines[PW_SERIES_EAGER] + rank * PW_LINE, 1);
     }
     OK(peerwin_stream_sync(sides[0].ctx, sides[0].stream));
@@ -565,6 +567,34 @@ static void a_kernel_gives_up_in_the_end_and_all_hear_of_it(void) {
     }
 }
 
+/* One rank's arguments are others than the rest's: wrong results count nowhere. */
+static void differ(const way *w, int which, int watchdog) {
+    begin(RANKS, RANKS, w, watchdog);
+    for (int rank = 0; rank < RANKS; rank++)
+        OK(sum(rank, 0, sides[rank].stream));
+    all_done();
+    for (int rank = 0; rank < RANKS; rank++) {
+        const int odd = rank == which % RANKS;
+        OK(peerwin_allreduce(sides[rank].ctx, any(buffers[rank][1]), odd && which % 3 == 0 ? 2 : 3,
+                             odd && which % 3 == 1 ? PEERWIN_FLOAT : PEERWIN_DOUBLE,
+                             odd && which % 3 == 2 ? PEERWIN_MIN : PEERWIN_SUM, sides[rank].stream));
+    }
+    for (int rank = 0; rank < RANKS; rank++)
+        SAYS(peerwin_stream_sync(sides[rank].ctx, sides[rank].stream), PEERWIN_ERR_MISMATCH,
+             "count, type or operation");
+    for (int rank = 0; rank < RANKS; rank++) {
+        SAYS(peerwin_check(sides[rank].ctx), PEERWIN_ERR_MISMATCH, "count, type or operation");
+        CHECK(sum(rank, 0, sides[rank].stream) == PEERWIN_ERR_MISMATCH);
+    }
+    end(RANKS, RANKS);
+}
+
+static void ranks_that_combine_different_things_find_out(void) {
+    for (int i = 0; i < WAYS; i++)
+        for (int which = 0; which < 4; which++)
+            differ(&ways[i], which, which & 1);
+}
+
 /* ---- calls that fail ---- */
 
 /* Lets the n-th driver call fail; 0 if there are not so many. A meeting that began half breaks the context. */
@@ -624,6 +654,7 @@ static const sides_case cases[] = {
     CASE(a_timeout_names_who_is_missing_and_changes_nothing),
     CASE(an_abort_frees_whoever_waits_in_a_meeting),
     CASE(a_kernel_gives_up_in_the_end_and_all_hear_of_it),
+    CASE(ranks_that_combine_different_things_find_out),
     SIMULATED(every_driver_call_may_fail),
 };
 

@@ -85,7 +85,7 @@ PW_DEV void pw_dev_warp_sync(void) {
 /* ---- waiting, with bounds ---- */
 
 /* The statuses that a wait may end with have the numbers of peerwin_status. */
-enum { PW_DEV_OK = 0, PW_DEV_ARG = 1, PW_DEV_UNREACHABLE = 11, PW_DEV_TIMEOUT = 20 };
+enum { PW_DEV_OK = 0, PW_DEV_ARG = 1, PW_DEV_MISMATCH = 4, PW_DEV_UNREACHABLE = 11, PW_DEV_TIMEOUT = 20 };
 
 /* No deadline. */
 #define PW_DEV_FOREVER UINT64_MAX
@@ -203,9 +203,9 @@ PW_DEV int pw_dev_block_status(int status, const pw_dev_bound *bound) {
     if (!pw_dev_block_any(status != PW_DEV_OK))
         return PW_DEV_OK;
     const uint64_t cause = pw_dev_load(bound->broken);
-    if (!pw_dev_block_any(cause != 0))
-        return PW_DEV_TIMEOUT;
-    return pw_dev_broken(bound); /* a cause stays */
+    if (pw_dev_block_any(cause != 0))
+        return pw_dev_broken(bound); /* a cause stays */
+    return pw_dev_block_any(status == PW_DEV_MISMATCH) ? PW_DEV_MISMATCH : PW_DEV_TIMEOUT;
 }
 
 #endif

@@ -100,16 +100,20 @@ PW_DEV int pw_dev_round_barrier(const peerwin_view *view, unsigned series) {
 
 /* ---- all-reduce ----
  *
- * A value travels in self-validating words: 32 bits of data, 32 bits of epoch, compared for equality. What is seen is
+ * A value travels in self-validating words: 32 bits of data, 32 bits of flag, compared for equality. What is seen is
  * whole and of this round, without a fence; so nothing else is ordered by it either.
  *
  * Two slots per writer, used alternately, are enough: a rank writes round n + 2 after it has seen everyone's words of
  * n + 1, which they write when they have done with n (a block barrier is between).
  *
- * A word that has not been written for 2^32 rounds would match again. So in the first two of every 2^20 rounds all
- * words of a slot are written, used or not.
+ * A flag is 22 bits of the epoch and 10 of what is combined. Every round writes a slot's first word, so there ranks
+ * whose arguments differ find out. A word that has not been written for 2^22 rounds would match again. So in the first
+ * two of every 2^20 rounds all words of a slot are written, used or not.
  */
-enum { PW_DEV_SWEEP = (1 << 20) - 1, PW_DEV_GATHER = 4 };
+enum { PW_DEV_SWEEP = (1 << 20) - 1, PW_DEV_TAG_BITS = 10 };
+
+/* Ranks whose values are fetched together: by a block of a user's kernel, whose registers are dear, and at most. */
+enum { PW_DEV_GATHER = 4, PW_DEV_GATHER_MOST = 8 };
 
 /* Types and operations have the numbers of peerwin_type and peerwin_op. */
 enum { PW_DEV_DOUBLE = 0, PW_DEV_FLOAT = 1, PW_DEV_INT64 = 2, PW_DEV_SUM = 0, PW_DEV_MIN = 1, PW_DEV_MAX = 2 };
@@ -170,56 +174,100 @@ PW_DEV uint64_t pw_dev_combine(uint64_t a, uint64_t b, int type, int op) {
     return (op == PW_DEV_MIN ? pw_dev_less(b, a, type) : pw_dev_less(a, b, type)) ? b : a;
 }
 
+PW_DEV uint32_t pw_dev_reduce_flag(uint64_t epoch, uint32_t count, int type, int op) {
+    return (uint32_t)epoch << PW_DEV_TAG_BITS | (count - 1) << 4 | (uint32_t)type << 2 | (uint32_t)op;
+}
+
 /* What a round is about, the same on all lanes. */
 typedef struct {
     const char *slots; /* of this round's parity, in my own arena; those of the writers are two slots apart */
     uint32_t size;     /* ranks */
     uint32_t flag;     /* of every word */
     int type, op;
+    int acquires; /* whoever sees a word sees what came before it, if the writer released that */
     pw_dev_bound bound;
 } pw_dev_reduction;
 
+PW_DEV const uint64_t *pw_dev_reduce_words(const pw_dev_reduction *r, uint32_t rank) {
+    return (const uint64_t *)(const void *)(r->slots + (uint64_t)rank * 2 * PW_DEV_REDUCE_SLOT);
+}
+
 /* Looks once for value `index` of a rank; 1 if it is there. */
 PW_DEV int pw_dev_reduce_look(const pw_dev_reduction *r, uint32_t rank, uint32_t index, uint64_t *bits_out) {
-    const char *slot = r->slots + (uint64_t)rank * 2 * PW_DEV_REDUCE_SLOT;
-    const uint64_t *words = (const uint64_t *)(const void *)slot;
+    const uint64_t *words = pw_dev_reduce_words(r, rank);
     if (r->type == PW_DEV_FLOAT) {
-        const uint64_t word = pw_dev_load(words + index);
+        const uint64_t word = r->acquires ? pw_dev_load_acquire(words + index) : pw_dev_load(words + index);
         *bits_out = (uint32_t)word;
         return (uint32_t)(word >> 32) == r->flag;
     }
     uint64_t low, high;
-    pw_dev_load_pair(words + (size_t)2 * index, &low, &high);
+    words += (size_t)2 * index;
+    if (r->acquires)
+        pw_dev_load_pair_acquire(words, &low, &high);
+    else
+        pw_dev_load_pair(words, &low, &high);
     *bits_out = high << 32 | (uint32_t)low;
     return (uint32_t)(low >> 32) == r->flag && (uint32_t)(high >> 32) == r->flag;
 }
 
-/* Waits for value `index` of all ranks and combines it in rank order. Loads of several ranks are in flight together. */
-PW_DEV int pw_dev_reduce_value(const pw_dev_reduction *r, uint32_t index, uint64_t *result_out) {
+/* Whether some rank is in this round with other arguments. */
+PW_DEV int pw_dev_reduce_differs(const pw_dev_reduction *r) {
+    int differs = 0;
+    for (uint32_t rank = 0; rank < r->size; rank++) {
+        const uint32_t flag = (uint32_t)(pw_dev_load(pw_dev_reduce_words(r, rank)) >> 32);
+        differs |= flag != r->flag && flag >> PW_DEV_TAG_BITS == r->flag >> PW_DEV_TAG_BITS;
+    }
+    return differs;
+}
+
+/* Between two looks: 0 to go on, else the status that ends the wait if the next look does not. */
+PW_DEV int pw_dev_reduce_rest(const pw_dev_reduction *r, pw_dev_watch *watch) {
+    const int status = pw_dev_look(&r->bound, watch);
+    if (status == PW_DEV_OK && watch->turn % PW_DEV_LOOK_EVERY == 0 && pw_dev_reduce_differs(r))
+        return PW_DEV_MISMATCH;
+    return status;
+}
+
+/* Adds the values of `wide` ranks from `first` on to the result of those before, in rank order. */
+PW_DEV void pw_dev_reduce_fold(const uint64_t *part, uint32_t wide, uint32_t first, uint32_t size, int type, int op,
+                               uint64_t *result) {
+    PW_DEV_UNROLL for (uint32_t k = 0; k < wide; k++) {
+        if (first + k < size)
+            *result = first + k == 0 ? part[k] : pw_dev_combine(*result, part[k], type, op);
+    }
+}
+
+/* Waits for value `index` of `wide` ranks from `first` on, whose loads are in flight together, and combines it. */
+PW_DEV int pw_dev_reduce_some(const pw_dev_reduction *r, pw_dev_watch *watch, uint32_t first, uint32_t wide,
+                              uint32_t index, uint64_t *result) {
+    uint64_t part[PW_DEV_GATHER_MOST];
+    int status = PW_DEV_OK;
+    for (;;) {
+        int there = 1;
+        PW_DEV_UNROLL for (uint32_t k = 0; k < wide; k++) {
+            const uint32_t rank = first + k < r->size ? first + k : r->size - 1;
+            there &= pw_dev_reduce_look(r, rank, index, &part[k]);
+        }
+        if (there)
+            break;
+        if (status != PW_DEV_OK)
+            return status;
+        status = pw_dev_reduce_rest(r, watch);
+    }
+    if (r->type == PW_DEV_DOUBLE && r->op == PW_DEV_SUM) /* the most used has no branches on the way */
+        pw_dev_reduce_fold(part, wide, first, r->size, PW_DEV_DOUBLE, PW_DEV_SUM, result);
+    else
+        pw_dev_reduce_fold(part, wide, first, r->size, r->type, r->op, result);
+    return PW_DEV_OK;
+}
+
+/* Waits for value `index` of all ranks and combines it in rank order. */
+PW_DEV int pw_dev_reduce_value(const pw_dev_reduction *r, uint32_t wide, uint32_t index, uint64_t *result_out) {
     pw_dev_watch watch = {0, 0};
     int status = PW_DEV_OK;
-    uint64_t result = 0;
-    for (uint32_t first = 0; first < r->size; first += PW_DEV_GATHER) {
-        uint64_t part[PW_DEV_GATHER];
-        for (;;) {
-            int there = 1;
-            PW_DEV_UNROLL for (uint32_t k = 0; k < PW_DEV_GATHER; k++) {
-                const uint32_t rank = first + k < r->size ? first + k : r->size - 1;
-                there &= pw_dev_reduce_look(r, rank, index, &part[k]);
-            }
-            if (there)
-                break;
-            if (status != PW_DEV_OK)
-                return status;
-            status = pw_dev_look(&r->bound, &watch);
-        }
-        PW_DEV_UNROLL for (uint32_t k = 0; k < PW_DEV_GATHER; k++) {
-            if (first + k < r->size)
-                result = first + k == 0 ? part[k] : pw_dev_combine(result, part[k], r->type, r->op);
-        }
-    }
-    *result_out = result;
-    return PW_DEV_OK;
+    for (uint32_t first = 0; first < r->size && status == PW_DEV_OK; first += wide)
+        status = pw_dev_reduce_some(r, &watch, first, wide, index, result_out);
+    return status;
 }
 
 PW_DEV uint64_t pw_dev_value(const void *values, uint32_t index, int type) {
@@ -236,12 +284,13 @@ PW_DEV uint64_t pw_dev_reduce_place(const peerwin_view *view, unsigned series, u
  * round, may still be on its way from memory, so the first value is asked for first.
  */
 PW_DEV void pw_dev_reduce_send(const peerwin_view *view, unsigned series, const void *values, uint32_t count, int type,
-                               uint64_t before) {
+                               int op, uint64_t before) {
     const uint32_t lane = pw_dev_block_lane(), lanes = pw_dev_block_lanes();
     const uint32_t per_value = type == PW_DEV_FLOAT ? 1 : 2;
     const uint32_t used = count * per_value;
     uint64_t bits = lane < used ? pw_dev_value(values, lane / per_value, type) : 0;
     const uint64_t epoch = pw_dev_after(before) + 1;
+    const uint64_t flag = (uint64_t)pw_dev_reduce_flag(epoch, count, type, op) << 32;
     const uint64_t mine =
         pw_dev_reduce_place(view, series, epoch) + (uint64_t)(uint32_t)view->rank * 2 * PW_DEV_REDUCE_SLOT;
     const uint32_t written = (epoch & PW_DEV_SWEEP) < 2 ? (uint32_t)PW_DEV_REDUCE_WORDS : used;
@@ -250,7 +299,7 @@ PW_DEV void pw_dev_reduce_send(const peerwin_view *view, unsigned series, const 
             bits = i < used ? pw_dev_value(values, i / per_value, type) : 0;
         const uint32_t data = (uint32_t)(i % per_value == 0 ? bits : bits >> 32);
         for (int rank = 0; rank < view->size; rank++)
-            pw_dev_store(pw_dev_word(view, rank, mine) + i, epoch << 32 | data);
+            pw_dev_store(pw_dev_word(view, rank, mine) + i, flag | data);
     }
 }
 
@@ -268,22 +317,23 @@ PW_DEV int pw_dev_round_reduce(const peerwin_view *view, unsigned series, void *
     int status = PW_DEV_OK;
 
     pw_dev_block_sync(); /* the values are there */
-    pw_dev_reduce_send(view, series, values, count, type, before);
+    pw_dev_reduce_send(view, series, values, count, type, op, before);
     const uint64_t epoch = before + 1;
     r.slots = view->own.arena + pw_dev_reduce_place(view, series, epoch);
     r.size = (uint32_t)view->size;
-    r.flag = (uint32_t)epoch;
+    r.flag = pw_dev_reduce_flag(epoch, count, type, op);
     r.type = type;
     r.op = op;
+    r.acquires = 0;
     r.bound = pw_dev_bound_of(view);
     for (uint32_t i = lane; i < count && status == PW_DEV_OK; i += lanes)
-        status = pw_dev_reduce_value(&r, i, &result);
+        status = pw_dev_reduce_value(&r, PW_DEV_GATHER, i, &result);
     status = pw_dev_block_status(status, &r.bound); /* and all have been read */
     if (status != PW_DEV_OK)
         return status;
     for (uint32_t i = lane; i < count; i += lanes) {
         if (count > lanes) /* only the last result was kept; the words are still there */
-            (void)pw_dev_reduce_value(&r, i, &result);
+            (void)pw_dev_reduce_value(&r, PW_DEV_GATHER, i, &result);
         if (type == PW_DEV_FLOAT)
             ((pw_dev_any32 *)values)[i] = (uint32_t)result;
         else

@@ -103,6 +103,13 @@ PW_DEV void pw_dev_load_pair(const uint64_t *words, uint64_t *first, uint64_t *s
                  : "memory");
 }
 
+PW_DEV void pw_dev_load_pair_acquire(const uint64_t *words, uint64_t *first, uint64_t *second) {
+    asm volatile("ld.acquire.sys.global.v2.u64 {%0, %1}, [%2];"
+                 : "=l"(*first), "=l"(*second)
+                 : "l"(pw_dev_global(words))
+                 : "memory");
+}
+
 PW_DEV void pw_dev_store_pair(uint64_t *words, uint64_t first, uint64_t second) {
     asm volatile("st.relaxed.sys.global.v2.u64 [%0], {%1, %2};" ::"l"(pw_dev_global(words)), "l"(first), "l"(second)
                  : "memory");
@@ -229,6 +236,12 @@ PW_DEV void pw_dev_load_pair(const uint64_t *words, uint64_t *first, uint64_t *s
     PW_DEV_ALIGNED(words, 16);
     *first = pw_dev_load(words);
     *second = pw_dev_load(words + 1);
+}
+
+PW_DEV void pw_dev_load_pair_acquire(const uint64_t *words, uint64_t *first, uint64_t *second) {
+    PW_DEV_ALIGNED(words, 16);
+    *first = pw_dev_load_acquire(words);
+    *second = pw_dev_load_acquire(words + 1);
 }
 
 PW_DEV void pw_dev_store_pair(uint64_t *words, uint64_t first, uint64_t second) {
