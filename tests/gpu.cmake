@@ -42,7 +42,7 @@ foreach(program window sync misuse process)
   peerwin_gpu_test(any ${program} RANKS 3)
 endforeach()
 # Halo plans.
-foreach(program halo halo_steps)
+foreach(program halo halo_steps halo_streams)
   peerwin_gpu_test(any ${program} RANKS 2 4)
 endforeach()
 peerwin_gpu_test(legacy halo RANKS 2)

@@ -14,7 +14,8 @@
  * in device memory: start looks, finish counts on. Elsewhere the words are flags: 1 and 0, written by the stream, and
  * whoever has awaited a 1 resets it before it does what lets the other side write it again.
  *
- * A failure before anything was given to the stream changes nothing; later ones break the context (pw_step_out).
+ * What fails changes nothing here and may be repeated: the words that it raised are raised to the same once more, what
+ * it awaited is awaited again, and the kernel that moves is given last.
  */
 #include "halo/halo.h"
 #include "transfer/stream_meet.h"
@@ -267,5 +268,7 @@ peerwin_status pw_halo_on_stream(peerwin_halo *halo, pw_halo_call call, peerwin_
     x.epoch = 1; /* of flags */
     if (x.flags)
         pw_watchdog_expect_phases(halo->ctx);
-    return pw_step_out(&x.step, run(&x, call));
+    status = run(&x, call);
+    x.step.given = 0;
+    return pw_step_out(&x.step, status);
 }

@@ -158,12 +158,14 @@ static uint64_t all_items(const layout *l) {
     return items;
 }
 
-/* Settles how long parts are, and whether blocks may wait. One block more gives the grants. */
+/*
+ * Settles how long parts are, and whether blocks may wait. One block more gives the grants. Where kernels may wait on a
+ * device that ranks share, the driver counts the multiprocessors of this rank's share only.
+ */
 static void deal(layout *l) {
     const peerwin_ctx *ctx = l->halo->ctx;
-    const uint64_t processors = (uint64_t)pw_gpu_about(ctx->gpu)->multiprocessors;
-    const uint64_t share = processors / (uint64_t)ctx->most_on_device;
-    const uint64_t most = processors * PW_PUSH_RESIDENT * WAVES * PW_PUSH_WARPS;
+    const uint64_t share = (uint64_t)pw_gpu_about(ctx->gpu)->multiprocessors;
+    const uint64_t most = share * PW_PUSH_RESIDENT * WAVES * PW_PUSH_WARPS;
     uint64_t per_part = (uint64_t)LANE_ITEMS * PW_PUSH_WARP;
     if (ctx->kernels_wait && all_blocks(l, per_part) >= share &&
         all_blocks(l, (uint64_t)LANE_ITEMS_WAITING * PW_PUSH_WARP) < share)

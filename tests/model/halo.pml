@@ -10,15 +10,16 @@
  * they are, then for every face waits for the receiver's grant, writes and raises the arrivals there; finish waits for
  * the arrivals; then the ghosts are read. A rank may release as soon as it has read, or leave it to the next start, and
  * may finish the first plan before it starts the second one, or afterwards.
- * With FLAGS, as in graphs on shared devices, the words are 1 or 0 and whoever waited for the 1 writes the 0.
- * Left out: the wrap of counters; the order in which one kernel serves its faces.
+ * With FLAGS, as in graphs on devices that ranks share in turns, the words are 1 or 0 and whoever waited for the 1 writes
+ * the 0. With ALL_FIRST, as by memory operations of a stream, start waits for all grants, resets them, and then pushes.
+ * Left out: the wrap of counters; in which order the blocks of a kernel push, since no block waits for another.
  *
  * Always: ghosts change only between start or release and finish; they are of this exchange when they are read; all get
  * through.
  * Guards: NO_GRANT (faces are pushed at once), GRANT_EARLY (at finish, before the ghosts are read), GRANT_AT_CREATION
  * (the first push does not wait), GRANT_LATE (start pushes, then releases), OTHER_ORDER (one rank starts its plans the
  * other way round, and finishes them when both are started; with RELEASE_BEFORE, both released before, this holds),
- * NO_RESET (of the arrivals, with FLAGS).
+ * NO_RESET (of the arrivals, with FLAGS), RESET_LATE (of the grants, with FLAGS: after the push).
  */
 #ifndef N
 #define N 2
@@ -66,23 +67,65 @@ inline write(plan, what) {
     ghost[PAIR(plan, peer, me)] = what
 }
 
+inline await_grant(plan) {
+#ifndef NO_GRANT
+    RAISED(grants[PAIR(plan, me, peer)], round)
+#else
+    skip
+#endif
+}
+
+inline take_grant(plan) {
+#ifdef FLAGS
+    grants[PAIR(plan, me, peer)] = 0
+#else
+    skip
+#endif
+}
+
 /* The bytes of a face move while others look. */
+inline push_face(plan) {
+    atomic { write(plan, 0) }
+    atomic { write(plan, round) }
+    RAISE(arrivals[PAIR(plan, peer, me)], round)
+}
+
 inline push(plan) {
+#ifdef ALL_FIRST
+    for (peer : 0 .. N - 1) {
+        if
+        :: peer == me
+        :: else -> await_grant(plan)
+        fi
+    }
+    for (peer : 0 .. N - 1) {
+        if
+        :: peer == me
+        :: else -> take_grant(plan)
+        fi
+    }
+    for (peer : 0 .. N - 1) {
+        if
+        :: peer == me
+        :: else -> push_face(plan)
+        fi
+    }
+#else
     for (peer : 0 .. N - 1) {
         if
         :: peer == me
         :: else ->
-#ifndef NO_GRANT
-            RAISED(grants[PAIR(plan, me, peer)], round);
-#ifdef FLAGS
-            grants[PAIR(plan, me, peer)] = 0;
+            await_grant(plan);
+#ifdef RESET_LATE
+            push_face(plan);
+            take_grant(plan)
+#else
+            take_grant(plan);
+            push_face(plan)
 #endif
-#endif
-            atomic { write(plan, 0) }
-            atomic { write(plan, round) }
-            RAISE(arrivals[PAIR(plan, peer, me)], round)
         fi
     }
+#endif
 }
 
 inline start(plan) {
@@ -101,13 +144,14 @@ inline await_arrivals(plan) {
     for (peer : 0 .. N - 1) {
         if
         :: peer == me
-        :: else ->
-            RAISED(arrivals[PAIR(plan, me, peer)], round);
-#if defined(FLAGS) && !defined(NO_RESET)
-            arrivals[PAIR(plan, me, peer)] = 0
-#endif
+        :: else -> RAISED(arrivals[PAIR(plan, me, peer)], round)
         fi
     }
+#if defined(FLAGS) && !defined(NO_RESET)
+    for (peer : 0 .. N - 1) {
+        arrivals[PAIR(plan, me, peer)] = 0
+    }
+#endif
     open[(plan) * N + me] = false;
 }
 

@@ -91,7 +91,7 @@ peerwin_sim_test(any allreduce NAME sim.kernel.allreduce RANKS 1 4 ON nvswitch:8
 
 # ---- programs of CUDA space ----
 
-foreach(name attach captures placement sweep many teardown)
+foreach(name attach captures halo_streams placement sweep many teardown)
   peerwin_mpi_program(test_${name} ${name}.c script.c)
 endforeach()
 add_library(simspy MODULE spy.c)
@@ -111,6 +111,11 @@ target_link_options(test_secrets PRIVATE LINKER:--wrap=getrandom)
 set_target_properties(test_secrets PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 
 peerwin_sim_test(any captures RANKS 2 ON same-gpu)
+# Where kernels may not wait, where each rank has a device, and side by side on one.
+peerwin_sim_test(any halo_streams RANKS 2 ON same-gpu)
+peerwin_sim_test(any halo_streams RANKS 4 ON nvswitch:8)
+peerwin_sim_test(any halo_streams NAME sim.mps.halo_streams RANKS 3 ON same-gpu
+  ENV SIMCUDA_MPS=1 CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=33)
 peerwin_sim_test(any attach RANKS 1 ON nvswitch:8)
 peerwin_sim_test(any attach RANKS 3 ON pcie:4 ENV PWTEST_STREAM=own)
 
@@ -121,6 +126,8 @@ peerwin_sim_test(any sweep NAME sim.any.sweep_init RANKS 2 ON same-gpu TIMEOUT 1
   transfers_survive_a_failure_of_any_driver_call free_survives_a_failure_of_any_driver_call)
 peerwin_sim_test(any sweep NAME sim.any.sweep_alloc RANKS 3 ON same-gpu TIMEOUT 120 ARGS alloc_survives_a_failure_of_any_driver_call
   attach_of_virtual_memory_survives_a_failure_of_any_driver_call finalize_survives_a_failure_of_any_driver_call)
+peerwin_sim_test(any sweep NAME sim.any.sweep_plan RANKS 2 ON nvswitch:8 TIMEOUT 120 ARGS
+  plans_survive_a_failure_of_any_driver_call)
 peerwin_sim_test(any sweep NAME sim.event.sweep RANKS 2 ON same-gpu ENV PEERWIN_BARRIER=event PWTEST_CALLS=Event
   TIMEOUT 120 ARGS init_survives_a_failure_of_any_driver_call transfers_survive_a_failure_of_any_driver_call
   finalize_survives_a_failure_of_any_driver_call)

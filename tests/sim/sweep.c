@@ -229,6 +229,81 @@ static void use_transfers(void) {
     CHECK_OK(run_free());
 }
 
+/* ---------------------------------------------------------------------------------------------------- halo plans */
+
+enum { FACE = 200, ROWS = 5, PITCH = 300 };
+
+static peerwin_halo *halo;
+
+/* Faces of rows to both neighbours, which are one rank, or this one. */
+static peerwin_status run_plan(void) {
+    const int right = (job.rank + 1) % job.size;
+    const int left = (job.rank + job.size - 1) % job.size;
+    const peerwin_box box = {.count = {FACE / ROWS, ROWS, 1}, .stride = {PITCH, 0}};
+    peerwin_face send[] = {{right, 0, win, box}, {left, 1, win, box}};
+    peerwin_face recv[] = {{left, 0, win, box}, {right, 1, win, box}};
+    send[1].box.offset = 50;
+    recv[0].box.offset = 2000;
+    recv[1].box.offset = 2050;
+    return peerwin_halo_create(ctx, 2, send, 2, recv, 0, &halo);
+}
+
+static peerwin_status run_free_plan(void) {
+    peerwin_status status = peerwin_halo_free(halo);
+    halo = NULL;
+    return status;
+}
+
+static peerwin_status run_exchange(void) {
+    TWICE(peerwin_halo_start(halo, job.stream));
+    TWICE(peerwin_halo_finish(halo, job.stream));
+    TWICE(peerwin_halo_release(halo, job.stream));
+    TWICE(peerwin_stream_sync(ctx, job.stream));
+    return repeats > 0 ? first_failure : PEERWIN_OK;
+}
+
+static void check_ghosts(void) {
+    unsigned char got[4000];
+    segment_load(win, 2000, got, 2000);
+    for (int side = 0; side < 2; side++) {
+        const int from = (job.rank + (side == 0 ? job.size - 1 : 1)) % job.size;
+        unsigned char want[4000];
+        pattern_write(want, from, 9, 2000);
+        for (size_t row = 0; row < ROWS; row++) {
+            const size_t at = (size_t)side * 50 + row * PITCH;
+            check_bytes("a ghost", got + at, want + at, FACE / ROWS);
+        }
+    }
+}
+
+static void begin_plan(void) {
+    unsigned char data[2000];
+    repeats = 0;
+    begin_window();
+    pattern_write(data, job.rank, 9, sizeof(data));
+    segment_store(win, 0, data, sizeof(data));
+    CHECK_OK(run_plan());
+}
+
+static void use_exchange(void) {
+    check_ghosts();
+    CHECK_OK(run_free_plan());
+    CHECK_OK(run_free());
+}
+
+static void use_plan(void) {
+    unsigned char data[2000];
+    repeats = 0;
+    pattern_write(data, job.rank, 9, sizeof(data));
+    segment_store(win, 0, data, sizeof(data));
+    CHECK_OK(run_exchange());
+    use_exchange();
+}
+
+static void use_freed_plan(void) {
+    CHECK_OK(run_free());
+}
+
 /* ------------------------------------------------------------------------------------------------- the verdict */
 
 /* One run: which call is struck, where. */
@@ -534,6 +609,18 @@ static void finalize_survives_a_failure_of_any_driver_call(void) {
     sweep(&finalizing);
 }
 
+/* The making, the exchange and the end of a plan. */
+static void plans_survive_a_failure_of_any_driver_call(void) {
+    static const phase making = {.name = "plan", .begin = begin_window, .run = run_plan, .use = use_plan};
+    static const phase exchanging = {
+        .name = "exchange", .begin = begin_plan, .run = run_exchange, .use = use_exchange, .is_local = 1};
+    static const phase freeing = {
+        .name = "free of a plan", .begin = begin_plan, .run = run_free_plan, .use = use_freed_plan, .is_release = 1};
+    sweep_in_context(&making);
+    sweep_in_context(&exchanging);
+    sweep_in_context(&freeing);
+}
+
 static const test_case cases[] = {
     TEST_CASE(init_survives_a_failure_of_any_driver_call, 1, 0),
     TEST_CASE(alloc_survives_a_failure_of_any_driver_call, 1, 0),
@@ -542,6 +629,7 @@ static const test_case cases[] = {
     TEST_CASE(attach_of_a_pools_memory_survives_a_failure_of_any_driver_call, 2, 0),
     TEST_CASE(transfers_survive_a_failure_of_any_driver_call, 1, 0),
     TEST_CASE(free_survives_a_failure_of_any_driver_call, 1, 0),
+    TEST_CASE(plans_survive_a_failure_of_any_driver_call, 1, 0),
     TEST_CASE(finalize_survives_a_failure_of_any_driver_call, 1, 0),
 };
 TEST_MAIN(cases)

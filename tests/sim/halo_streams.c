@@ -1,0 +1,379 @@
+/*
+ * Copyright (c) 2026, the peerwin contributors.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Halo plans on devices: how many launches an exchange takes, plans that fill the device, rows of every thickness,
+ * graphs that run again and again with ranks apart in time, several plans and streams, and how waits end there.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/calls.h"
+#include "support/device.h"
+#include "support/memory.h"
+
+enum { FIELDS = 4, MOST_FACES = 64 };
+
+/* ------------------------------------------------------------------------------------------ calls of the driver */
+
+/* Of this thread since the last call; all 0 on a real driver. */
+typedef struct {
+    unsigned long kernels, batches, others;
+} work;
+
+static work count_work(void) {
+    static unsigned long (*calls)(const char *);
+    static void (*reset)(void);
+    static void (*only)(int);
+    work w = {0, 0, 0};
+    if (calls == NULL) {
+        void *entries[] = {device_simulated("simcuda_calls"), device_simulated("simcuda_reset"),
+                           device_simulated("simcuda_only_this_thread")};
+        if (entries[0] == NULL) {
+            return w;
+        }
+        memcpy(&calls, &entries[0], sizeof(calls));
+        memcpy(&reset, &entries[1], sizeof(reset));
+        memcpy(&only, &entries[2], sizeof(only));
+    }
+    w.kernels = calls("cuLaunchKernel");
+    w.batches = calls("cuStreamBatchMemOp");
+    w.others = calls("cuStreamWriteValue64") + calls("cuStreamWaitValue64") + calls("cuMemcpyAsync") +
+               calls("cuMemcpy3DAsync");
+    reset();
+    only(1);
+    return w;
+}
+
+/* ------------------------------------------------------------------------------------------------ all to all */
+
+/* Every rank sends every rank, itself too, a face of each field: thin, of rows, of planes or contiguous. */
+typedef struct {
+    peerwin_ctx *ctx;
+    peerwin_win *win[FIELDS];
+    peerwin_halo *halo;
+    size_t unit; /* bytes of a window per pair of ranks and direction */
+} mesh;
+
+/* Faces of all shapes have unit / 4 bytes. */
+static peerwin_box mesh_box(const mesh *m, int field, int peer, int incoming) {
+    const size_t row = field % 4 == 0 ? 4 : field % 4 == 1 ? 72 : m->unit / 4;
+    peerwin_box box = {.offset = (size_t)(2 * peer + incoming) * m->unit + (field % 4 == 0   ? 1
+                                                                            : field % 4 == 3 ? 5
+                                                                                             : 0),
+                       .count = {row, m->unit / 4 / row, 1},
+                       .stride = {4 * row - (field % 4 == 1 ? 9 : 0), 0}};
+    if (field % 4 == 1) {
+        box.count[2] = 2;
+        box.count[1] /= 2;
+        box.stride[1] = box.count[1] * box.stride[0] + 1;
+    }
+    return box;
+}
+
+static mesh make_mesh(size_t unit) {
+    mesh m = {.ctx = test_context(MPI_COMM_WORLD, 0), .unit = unit};
+    peerwin_face send[MOST_FACES];
+    peerwin_face recv[MOST_FACES];
+    int count = 0;
+    for (int f = 0; f < FIELDS; f++) {
+        m.win[f] = test_window(m.ctx, 2 * (size_t)job.size * unit);
+        for (int peer = 0; peer < job.size; peer++, count++) {
+            CHECK(count < MOST_FACES);
+            send[count] = (peerwin_face){peer, f, m.win[f], mesh_box(&m, f, peer, 0)};
+            recv[count] = (peerwin_face){peer, f, m.win[f], mesh_box(&m, f, peer, 1)};
+        }
+    }
+    CHECK_OK(peerwin_halo_create(m.ctx, count, send, count, recv, 0, &m.halo));
+    return m;
+}
+
+static void free_mesh(mesh *m) {
+    CHECK_OK(peerwin_halo_free(m->halo));
+    for (int f = 0; f < FIELDS; f++) {
+        CHECK_OK(peerwin_win_free(m->win[f]));
+    }
+    CHECK_OK(peerwin_finalize(m->ctx));
+}
+
+static void write_mesh(const mesh *m, unsigned step) {
+    const size_t bytes = 2 * (size_t)job.size * m->unit;
+    unsigned char *all = host_new(bytes);
+    for (int f = 0; f < FIELDS; f++) {
+        pattern_write(all, job.rank, step + 100 * (unsigned)f, bytes);
+        segment_store(m->win[f], 0, all, bytes);
+    }
+    free(all);
+}
+
+/* What was written stays, but for what came. */
+static void check_mesh(const mesh *m, unsigned step) {
+    const size_t bytes = 2 * (size_t)job.size * m->unit;
+    unsigned char *got = host_new(bytes);
+    unsigned char *want = host_new(bytes);
+    for (int f = 0; f < FIELDS; f++) {
+        segment_load(m->win[f], 0, got, bytes);
+        pattern_write(want, job.rank, step + 100 * (unsigned)f, bytes);
+        for (int peer = 0; peer < job.size; peer++) {
+            const peerwin_box from = mesh_box(m, f, job.rank, 0);
+            const peerwin_box to = mesh_box(m, f, peer, 1);
+            for (size_t row = 0; row < to.count[1] * to.count[2]; row++) {
+                const size_t at = row % to.count[1] * to.stride[0] + row / to.count[1] * to.stride[1];
+                for (size_t i = 0; i < to.count[0]; i++) {
+                    want[to.offset + at + i] = pattern_byte(peer, step + 100 * (unsigned)f, from.offset + at + i);
+                }
+            }
+        }
+        check_bytes("a field", got, want, bytes);
+    }
+    free(got);
+    free(want);
+}
+
+static void all_faces_and_fields_are_one_launch(void) {
+    mesh m = make_mesh(576);
+    const int simulated = device_simulated("simcuda_calls") != NULL;
+    for (unsigned step = 1; step <= 3; step++) {
+        write_mesh(&m, step);
+        (void)count_work();
+        CHECK_OK(peerwin_halo_start(m.halo, job.stream));
+        const work start = count_work();
+        CHECK_OK(peerwin_halo_finish(m.halo, job.stream));
+        const work finish = count_work();
+        CHECK(start.kernels == (simulated ? 1 : 0) && start.batches <= 1 && start.others == 0);
+        CHECK(finish.kernels + finish.batches <= 1 && finish.others == 0);
+        check_done(m.ctx);
+        check_mesh(&m, step);
+    }
+    free_mesh(&m);
+}
+
+/* ------------------------------------------------------------------------------------------------- graphs */
+
+static CUgraphExec end_capture(CUstream stream) {
+    CUgraph graph = NULL;
+    CUgraphExec exec = NULL;
+    DEVICE_OK(device.cuStreamEndCapture(stream, &graph));
+    DEVICE_OK(device.cuGraphInstantiateWithFlags(&exec, graph, 0));
+    DEVICE_OK(device.cuGraphDestroy(graph));
+    return exec;
+}
+
+static CUgraphExec capture_exchange(const mesh *m, CUstream stream) {
+    DEVICE_OK(device.cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    CHECK_OK(peerwin_halo_start(m->halo, stream));
+    CHECK_OK(peerwin_halo_finish(m->halo, stream));
+    return end_capture(stream);
+}
+
+/* More bytes than blocks that wait for grants may have: the stream waits, or a kernel before the one that moves. */
+static void plans_that_fill_the_device_are_exact_on_streams_and_in_graphs(void) {
+    CUstream stream = device_stream_new();
+    mesh m = make_mesh(1152 << (job.size < 3 ? 9 : 8));
+    CUgraphExec exec = capture_exchange(&m, stream);
+    for (unsigned step = 1; step <= 2; step++) {
+        write_mesh(&m, step);
+        (void)count_work();
+        CHECK_OK(peerwin_halo_start(m.halo, job.stream));
+        const work start = count_work();
+        CHECK(start.kernels == start.batches || job.size == 1);
+        CHECK_OK(peerwin_halo_finish(m.halo, job.stream));
+        check_done(m.ctx);
+        check_mesh(&m, step);
+        write_mesh(&m, step + 10);
+        DEVICE_OK(device.cuGraphLaunch(exec, stream));
+        CHECK_OK(peerwin_stream_sync(m.ctx, stream));
+        check_mesh(&m, step + 10);
+    }
+    DEVICE_OK(device.cuGraphExecDestroy(exec));
+    free_mesh(&m);
+    device_stream_free(stream);
+}
+
+/* A value that goes around a ring: what came is sent next, and every step is noted. */
+typedef struct {
+    peerwin_ctx *ctx;
+    peerwin_win *win;
+    peerwin_halo *halo[2]; /* one round to the right, one to the left */
+} ring;
+
+enum { SLOT = 0, GHOST = 16, NOTES = 64, STEPS = 6, RUNS = 12 };
+
+static ring make_ring(void) {
+    ring r = {.ctx = test_context(MPI_COMM_WORLD, 0)};
+    const uint64_t values[2] = {1000 + (uint64_t)job.rank, 2000 + (uint64_t)job.rank};
+    r.win = test_window(r.ctx, NOTES + 2 * STEPS * sizeof(uint64_t));
+    segment_store(r.win, SLOT, values, sizeof(values));
+    for (size_t way = 0; way < 2; way++) {
+        const int to = (job.rank + (way == 0 ? 1 : job.size - 1)) % job.size;
+        const int from = (job.rank + (way == 0 ? job.size - 1 : 1)) % job.size;
+        const peerwin_face send = {to, 1, r.win, {.offset = SLOT + 8 * way, .count = {8, 1, 1}}};
+        const peerwin_face recv = {from, 1, r.win, {.offset = GHOST + 8 * way, .count = {8, 1, 1}}};
+        CHECK_OK(peerwin_halo_create(r.ctx, 1, &send, 1, &recv, 0, &r.halo[way]));
+    }
+    return r;
+}
+
+static void free_ring(ring *r) {
+    CHECK_OK(peerwin_halo_free(r->halo[0]));
+    CHECK_OK(peerwin_halo_free(r->halo[1]));
+    test_free(r->ctx, r->win);
+}
+
+/* After the finish of a plan's step: notes the ghost, and sends it on with the next. */
+static void note(const ring *r, size_t way, size_t step, CUstream stream) {
+    char *base = peerwin_win_ptr(r->win, job.rank);
+    const char *ghost = base + GHOST + 8 * way;
+    CHECK_OK(peerwin_put(r->win, job.rank, NOTES + 8 * (way * STEPS + step), ghost, 8, stream));
+    CHECK_OK(peerwin_put(r->win, job.rank, SLOT + 8 * way, ghost, 8, stream));
+}
+
+static void check_notes(const ring *r, size_t way, size_t done) {
+    uint64_t got[STEPS];
+    const size_t size = (size_t)job.size;
+    segment_load(r->win, NOTES + 8 * way * STEPS, got, sizeof(got));
+    for (size_t step = 0; step < STEPS; step++) {
+        const size_t hops = (done + step + 1) % size;
+        const size_t from = ((size_t)job.rank + (way == 0 ? size - hops : hops)) % size;
+        CHECK_EQUAL(got[step], 1000 * (way + 1) + from);
+    }
+}
+
+/* Both plans in one graph on one stream; ranks launch it when they like. */
+static void graphs_run_again_and_again_with_ranks_apart(void) {
+    ring r = make_ring();
+    CUstream stream = device_stream_new();
+    uint64_t state = 5 + 2 * (uint64_t)job.rank;
+    DEVICE_OK(device.cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    for (size_t step = 0; step < STEPS; step++) {
+        CHECK_OK(peerwin_halo_start(r.halo[0], stream));
+        CHECK_OK(peerwin_halo_start(r.halo[1], stream));
+        CHECK_OK(peerwin_halo_finish(r.halo[0], stream));
+        note(&r, 0, step, stream);
+        CHECK_OK(peerwin_halo_finish(r.halo[1], stream));
+        note(&r, 1, step, stream);
+    }
+    CUgraphExec exec = end_capture(stream);
+    for (size_t run = 0; run < RUNS; run++) {
+        if (run % 4 == (size_t)job.rank % 4) {
+            test_sleep_ms((int)test_random_in(&state, 0, 12));
+        }
+        DEVICE_OK(device.cuGraphLaunch(exec, stream));
+        if (run % 3 == 2) { /* else several are under way */
+            CHECK_OK(peerwin_stream_sync(r.ctx, stream));
+            check_notes(&r, 0, run * STEPS);
+            check_notes(&r, 1, run * STEPS);
+        }
+    }
+    DEVICE_OK(device.cuGraphExecDestroy(exec));
+    free_ring(&r);
+    device_stream_free(stream);
+}
+
+/* Each plan on a stream of its own, and neither waits for the other; then a step of each plan in the other's stream. */
+static void plans_on_two_streams_run_beside_each_other(void) {
+    ring r = make_ring();
+    CUstream stream[2] = {device_stream_new(), device_stream_new()};
+    uint64_t state = 9 + 2 * (uint64_t)job.rank;
+    for (size_t run = 0; run < 4; run++) {
+        for (size_t step = 0; step < STEPS; step++) {
+            for (size_t way = 0; way < 2; way++) {
+                CHECK_OK(peerwin_halo_start(r.halo[way], stream[(way + run) % 2]));
+                CHECK_OK(peerwin_halo_finish(r.halo[way], stream[(way + run) % 2]));
+                note(&r, way, step, stream[(way + run) % 2]);
+            }
+            test_sleep_ms((int)test_random_in(&state, 0, 2));
+        }
+        for (size_t way = 0; way < 2; way++) {
+            CHECK_OK(peerwin_stream_sync(r.ctx, stream[way]));
+        }
+        check_notes(&r, 0, run * STEPS);
+        check_notes(&r, 1, run * STEPS);
+    }
+    free_ring(&r);
+    device_stream_free(stream[0]);
+    device_stream_free(stream[1]);
+}
+
+/* -------------------------------------------------------------------------------------------------- thin rows */
+
+/* Cells of `elem` bytes in a plane of cells, from `at` on: column `from` of the left neighbour becomes column 0. */
+static void exchange_column(peerwin_ctx *ctx, peerwin_win *win, size_t elem, size_t at, size_t depth) {
+    enum { ROWS = 37, COLUMNS = 11 };
+    const int to = (job.rank + 1) % job.size;
+    const int from = (job.rank + job.size - 1) % job.size;
+    const peerwin_box column = {.count = {depth * elem, ROWS, 1}, .stride = {COLUMNS * elem, 0}};
+    peerwin_face send = {to, 3, win, column};
+    peerwin_face recv = {from, 3, win, column};
+    const size_t bytes = at + ROWS * COLUMNS * elem;
+    unsigned char *want = host_new(bytes);
+    unsigned char *got = host_new(bytes);
+    peerwin_halo *halo = NULL;
+    send.box.offset = at + (COLUMNS - 2 * depth) * elem;
+    recv.box.offset = at;
+    pattern_write(want, job.rank, (unsigned)elem, bytes);
+    segment_store(win, 0, want, bytes);
+    CHECK_OK(peerwin_halo_create(ctx, 1, &send, 1, &recv, 0, &halo));
+    CHECK_OK(peerwin_halo_start(halo, job.stream));
+    CHECK_OK(peerwin_halo_finish(halo, job.stream));
+    segment_load(win, 0, got, bytes);
+    for (size_t row = 0; row < ROWS; row++) {
+        for (size_t i = 0; i < depth * elem; i++) {
+            const size_t place = row * COLUMNS * elem + i;
+            want[recv.box.offset + place] = pattern_byte(from, (unsigned)elem, send.box.offset + place);
+        }
+    }
+    check_bytes("a plane", got, want, bytes);
+    CHECK_OK(peerwin_halo_free(halo));
+    free(want);
+    free(got);
+}
+
+static void thin_faces_of_cells_of_every_size_are_exact(void) {
+    peerwin_ctx *ctx = test_context(MPI_COMM_WORLD, 0);
+    peerwin_win *win = test_window(ctx, 16 + 37 * 11 * 16);
+    for (size_t elem = 1; elem <= 16; elem++) {
+        exchange_column(ctx, win, elem, elem % 4 == 0 ? elem : 3, 1);
+        exchange_column(ctx, win, elem, elem % 2, 3);
+    }
+    test_free(ctx, win);
+}
+
+/* ------------------------------------------------------------------------------------------- how waits may end */
+
+/* In a finish of as many words as there are other ranks, and in the graph's. */
+static void an_abort_ends_finish_on_streams_and_in_graphs(void) {
+    for (int captured = 0; captured < 2; captured++) {
+        CUstream stream = device_stream_new();
+        mesh m = make_mesh(576);
+        CUgraphExec exec = captured ? capture_exchange(&m, stream) : NULL;
+        MPI_Barrier(MPI_COMM_WORLD);
+        if (job.rank == job.size - 1) {
+            test_sleep_ms(30);
+            CHECK_OK(peerwin_abort(m.ctx));
+        } else if (captured) {
+            DEVICE_OK(device.cuGraphLaunch(exec, stream));
+            CHECK_STATUS(peerwin_stream_sync(m.ctx, stream), PEERWIN_ERR_ABORTED, "rank");
+        } else {
+            CHECK_OK(peerwin_halo_start(m.halo, stream));
+            CHECK_OK(peerwin_halo_finish(m.halo, stream));
+            CHECK_STATUS(peerwin_stream_sync(m.ctx, stream), PEERWIN_ERR_ABORTED, "rank");
+        }
+        device_stream_sync(stream);
+        if (captured) {
+            DEVICE_OK(device.cuGraphExecDestroy(exec));
+        }
+        free_mesh(&m);
+        device_stream_free(stream);
+    }
+}
+
+static const test_case cases[] = {
+    TEST_CASE(all_faces_and_fields_are_one_launch, 1, 16),
+    TEST_CASE(plans_that_fill_the_device_are_exact_on_streams_and_in_graphs, 1, 4),
+    TEST_CASE(graphs_run_again_and_again_with_ranks_apart, 1, 0),
+    TEST_CASE(plans_on_two_streams_run_beside_each_other, 1, 0),
+    TEST_CASE(thin_faces_of_cells_of_every_size_are_exact, 1, 0),
+    TEST_CASE(an_abort_ends_finish_on_streams_and_in_graphs, 2, 16),
+};
+TEST_MAIN(cases)
