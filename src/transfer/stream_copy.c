@@ -64,54 +64,108 @@ static peerwin_status copy_flat(const transfer *t, void *to, const void *from, s
     return pw_stream_copy(t->ctx, to, from, bytes, way, t->stream, t->site);
 }
 
+/* ---- a few driver calls ----
+ *
+ * What is only enqueued needs less asking than what may wait for a stream: see pw_stream_step_in. That is so where
+ * kernels can use the caller's side. Everything else goes the long way.
+ */
+
+/* Returns 1, and how it went, if the copy needs nothing but to be enqueued. */
+static int copied_quickly(const transfer *t, void *to, const void *from, size_t bytes, peerwin_status *status) {
+    pw_step step;
+    *status = pw_step_in(&step, t->ctx, t->stream, t->site);
+    if (*status != PEERWIN_OK)
+        return 1;
+    const int mapped = pw_place_of(t->ctx->gpu, t->upload ? from : to) == PW_PLACE_MAPPED;
+    const pw_way way = bytes >= kernel_from[t->ctx->peers[t->rank].link] ? PW_WAY_KERNEL : PW_WAY_ENGINE;
+    if (mapped)
+        *status = pw_stream_copy(t->ctx, to, from, bytes, way, t->stream, t->site);
+    *status = pw_step_out(&step, *status);
+    return mapped;
+}
+
+static peerwin_status copy(const transfer *t, void *to, const void *from, size_t bytes) {
+    peerwin_status status = PEERWIN_OK;
+    if (copied_quickly(t, to, from, bytes, &status))
+        return status;
+    status = pw_stream_enter(t->ctx, t->stream, t->site);
+    return status == PEERWIN_OK ? pw_stream_leave(t->ctx, copy_flat(t, to, from, bytes)) : status;
+}
+
 peerwin_status pw_stream_put(peerwin_win *win, int rank, size_t offset, const void *local, size_t bytes,
                              peerwin_stream stream, const pw_site *site) {
     const transfer t = {.ctx = win->ctx, .rank = rank, .stream = stream, .site = site, .upload = 1};
-    peerwin_status status = pw_stream_enter(win->ctx, stream, site);
-    if (status != PEERWIN_OK)
-        return status;
-    return pw_stream_leave(win->ctx, copy_flat(&t, win->peers[rank].base + offset, local, bytes));
+    return copy(&t, win->peers[rank].base + offset, local, bytes);
+}
+
+peerwin_status pw_stream_get(peerwin_win *win, int rank, size_t offset, void *local, size_t bytes,
+                             peerwin_stream stream, const pw_site *site) {
+    const transfer t = {.ctx = win->ctx, .rank = rank, .stream = stream, .site = site};
+    return copy(&t, local, win->peers[rank].base + offset, bytes);
+}
+
+/* ---- a put and its signal ---- */
+
+typedef struct {
+    peerwin_win *win;
+    unsigned slot;
+    peerwin_signal_op op;
+    uint64_t value;
+} notice;
+
+static peerwin_status send(const transfer *t, const notice *n) {
+    return pw_stream_send(n->win, t->rank, n->slot, n->op, n->value, t->stream, t->site);
 }
 
 /* One kernel for both, which is as fast as that for the data alone; 0 where it cannot be. */
-static int fuse(const transfer *t, const void *local, size_t bytes, pw_launch_signal *signal) {
+static int fuse(const transfer *t, const pw_step *step, size_t bytes, pw_launch_signal *signal) {
     const peerwin_ctx *ctx = t->ctx;
-    if (ctx->peers[t->rank].link != PEERWIN_LINK_SAME_DEVICE || ctx->memory_of_arenas->kind == PEERWIN_HANDLE_HOST ||
-        bytes < kernel_from[PEERWIN_LINK_SAME_DEVICE] || pw_place_of(ctx->gpu, local) != PW_PLACE_MAPPED)
+    if (step->capture || ctx->peers[t->rank].link != PEERWIN_LINK_SAME_DEVICE ||
+        ctx->memory_of_arenas->kind == PEERWIN_HANDLE_HOST || bytes < kernel_from[PEERWIN_LINK_SAME_DEVICE])
         return 0;
     signal->one_device = pw_on_one_device(ctx);
-    signal->ticket = pw_stream_ticket(t->ctx, t->stream);
+    signal->ticket = pw_stream_ticket(t->ctx, step->number);
     return signal->ticket != NULL;
 }
 
-static peerwin_status put_signal(const transfer *t, peerwin_win *win, size_t offset, const void *local, size_t bytes,
-                                 unsigned slot, peerwin_signal_op op, uint64_t value) {
+static peerwin_status put_signal_mapped(const transfer *t, const pw_step *step, void *to, const void *local,
+                                        size_t bytes, const notice *n) {
     pw_launch_signal signal = {
-        .word = &win->peers[t->rank].slots[slot], .value = value, .add = op == PEERWIN_SIGNAL_ADD};
-    char *to = win->peers[t->rank].base + offset;
-    if (fuse(t, local, bytes, &signal))
+        .word = &n->win->peers[t->rank].slots[n->slot], .value = n->value, .add = n->op == PEERWIN_SIGNAL_ADD};
+    if (fuse(t, step, bytes, &signal))
         return pw_launch_copy_signal(t->ctx->gpu, t->stream, to, local, bytes, &signal, t->site);
-    peerwin_status status = copy_flat(t, to, local, bytes);
-    return status == PEERWIN_OK ? pw_stream_send(win, t->rank, slot, op, value, t->stream, t->site) : status;
+    const pw_way way = bytes >= kernel_from[t->ctx->peers[t->rank].link] ? PW_WAY_KERNEL : PW_WAY_ENGINE;
+    peerwin_status status = pw_stream_copy(t->ctx, to, local, bytes, way, t->stream, t->site);
+    return status == PEERWIN_OK ? send(t, n) : status;
+}
+
+static int signalled_quickly(const transfer *t, void *to, const void *local, size_t bytes, const notice *n,
+                             peerwin_status *status) {
+    pw_step step;
+    *status = pw_step_in(&step, t->ctx, t->stream, t->site);
+    if (*status != PEERWIN_OK)
+        return 1;
+    const int mapped = pw_place_of(t->ctx->gpu, local) == PW_PLACE_MAPPED;
+    if (mapped)
+        *status = put_signal_mapped(t, &step, to, local, bytes, n);
+    *status = pw_step_out(&step, *status);
+    return mapped;
 }
 
 peerwin_status pw_stream_put_signal(peerwin_win *win, int rank, size_t offset, const void *local, size_t bytes,
                                     unsigned slot, peerwin_signal_op op, uint64_t value, peerwin_stream stream,
                                     const pw_site *site) {
     const transfer t = {.ctx = win->ctx, .rank = rank, .stream = stream, .site = site, .upload = 1};
-    peerwin_status status = pw_stream_enter(win->ctx, stream, site);
+    const notice n = {.win = win, .slot = slot, .op = op, .value = value};
+    char *to = win->peers[rank].base + offset;
+    peerwin_status status = PEERWIN_OK;
+    if (signalled_quickly(&t, to, local, bytes, &n, &status))
+        return status;
+    status = pw_stream_enter(win->ctx, stream, site);
     if (status != PEERWIN_OK)
         return status;
-    return pw_stream_leave(win->ctx, put_signal(&t, win, offset, local, bytes, slot, op, value));
-}
-
-peerwin_status pw_stream_get(peerwin_win *win, int rank, size_t offset, void *local, size_t bytes,
-                             peerwin_stream stream, const pw_site *site) {
-    const transfer t = {.ctx = win->ctx, .rank = rank, .stream = stream, .site = site};
-    peerwin_status status = pw_stream_enter(win->ctx, stream, site);
-    if (status != PEERWIN_OK)
-        return status;
-    return pw_stream_leave(win->ctx, copy_flat(&t, local, win->peers[rank].base + offset, bytes));
+    status = copy_flat(&t, to, local, bytes);
+    return pw_stream_leave(win->ctx, status == PEERWIN_OK ? send(&t, &n) : status);
 }
 
 /* ---- boxes */

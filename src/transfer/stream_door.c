@@ -152,14 +152,8 @@ peerwin_status pw_stream_is_capturing(const peerwin_ctx *ctx, peerwin_stream str
     return pw_stream_result(ctx, code, "cuStreamIsCapturing", site);
 }
 
-uint32_t *pw_stream_ticket(peerwin_ctx *ctx, peerwin_stream stream) {
-    const pw_driver *driver = ctx->gpu->driver;
-    CUstreamCaptureStatus state = CU_STREAM_CAPTURE_STATUS_NONE;
-    unsigned long long number = 0;
+uint32_t *pw_stream_ticket(peerwin_ctx *ctx, uint64_t number) {
     unsigned i = 0;
-    if (driver->cuStreamIsCapturing(pw_cu_stream(stream), &state) != CUDA_SUCCESS ||
-        state != CU_STREAM_CAPTURE_STATUS_NONE || driver->cuStreamGetId(pw_cu_stream(stream), &number) != CUDA_SUCCESS)
-        return NULL;
     while (i < ctx->num_tickets && ctx->ticket_of[i] != number)
         i++;
     if (i == PW_TICKETS)

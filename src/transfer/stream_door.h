@@ -21,7 +21,7 @@
 PEERWIN_MUST_USE peerwin_status pw_stream_enter(peerwin_ctx *ctx, peerwin_stream stream, const pw_site *site);
 
 /*
- * One barrier or all-reduce on its way into a stream. Comes in as pw_stream_enter does, but for work that is only
+ * A put, barrier or all-reduce on its way into a stream. Comes in as pw_stream_enter does, but for work that is only
  * enqueued; also when the stream captures.
  */
 typedef struct {
@@ -59,11 +59,11 @@ PEERWIN_MUST_USE peerwin_status pw_stream_is_capturing(const peerwin_ctx *ctx, p
                                                        const pw_site *site, int *capturing_out);
 
 /*
- * The ticket of a stream for kernels that count their blocks, in my own arena: the kernels of a stream run one after
- * the other. NULL where there is none: while capturing, since a graph runs beside other work of the stream, and for
+ * The ticket of a stream, by its number, for kernels that count their blocks, in my own arena: the kernels of a stream
+ * run one after the other. Not for a stream that captures: a graph runs beside other work of the stream. NULL for
  * streams beyond the first PW_TICKETS of a context.
  */
-uint32_t *pw_stream_ticket(peerwin_ctx *ctx, peerwin_stream stream);
+uint32_t *pw_stream_ticket(peerwin_ctx *ctx, uint64_t number);
 
 /*
  * Blocks until the stream is idle: TIMEOUT after the context's deadline, or the cause that broke the context, for

@@ -70,15 +70,21 @@ static peerwin_status reduce(pw_step *step, pw_launch_values *values) {
     return pw_meet_done(step, PW_LAST_REDUCE);
 }
 
+/* Memory is mapped by pages, of which none is smaller. */
+static int on_one_page(const char *first, const char *last) {
+    return (uintptr_t)first / 4096 == (uintptr_t)last / 4096;
+}
+
 /* A kernel that runs off mapped memory would cost the whole CUDA context, so both ends are looked at. */
 static peerwin_status check_values(const pw_step *step, const pw_launch_values *values) {
     const pw_gpu *gpu = step->ctx->gpu;
     size_t bytes = pw_type_bytes(values->type);
     const char *first = values->values;
+    const char *last = first + (size_t)values->count * bytes - 1;
     if ((uintptr_t)first % bytes != 0)
         return pw_fail(PEERWIN_ERR_ARG, step->site, "values is not aligned to the %zu bytes of a value", bytes);
     if (pw_place_of(gpu, first) == PW_PLACE_MAPPED &&
-        pw_place_of(gpu, first + (size_t)values->count * bytes - 1) == PW_PLACE_MAPPED)
+        (on_one_page(first, last) || pw_place_of(gpu, last) == PW_PLACE_MAPPED))
         return PEERWIN_OK;
     return pw_fail(PEERWIN_ERR_ARG, step->site,
                    "values is not memory that kernels of this device can use: take device memory, or page-locked host "

@@ -684,6 +684,38 @@ static void a_lost_device_context_breaks_the_context_everywhere(void) {
     sides_end(sides, 2, 2);
 }
 
+/* ---- what a call costs ---- */
+
+/* All but one of the driver calls of an operation are questions, each a few tens of nanoseconds. */
+static void the_driver_is_called_a_few_times_only(void) {
+    CUdeviceptr local = 0;
+    sides_make(library, sides, 2, 2, 0);
+    CU(cu.cuMemAlloc(&local, 1024));
+    for (int round = 0; round < 2; round++) { /* a stream is looked at more closely once */
+        sim_reset();
+        OK(peerwin_put_signal(sides[0].win, 1, 0, any(local), 1024, 0, PEERWIN_SIGNAL_ADD, 1, sides[0].stream));
+        CHECK(round == 0 || (sim_counted("cuLaunchKernel", 1) && sim_counted(NULL, 6)));
+        sim_reset();
+        OK(peerwin_wait(sides[1].win, 0, 1, sides[1].stream));
+        CHECK(round == 0 || (sim_counted("cuStreamWaitValue64", 1) && sim_counted(NULL, 5)));
+        sim_reset();
+        OK(peerwin_barrier(sides[0].ctx, sides[0].stream));
+        CHECK(round == 0 || (sim_counted("cuStreamBatchMemOp", 1) && sim_counted(NULL, 5)));
+        OK(peerwin_barrier(sides[1].ctx, sides[1].stream));
+    }
+    sides[0].ctx->kernels_wait = sides[1].ctx->kernels_wait = 1;
+    for (int rank = 0; rank < 2; rank++) {
+        sim_reset();
+        OK(peerwin_allreduce(sides[rank].ctx, any(local + (CUdeviceptr)rank * 512), 8, PEERWIN_DOUBLE, PEERWIN_SUM,
+                             sides[rank].stream));
+        CHECK(sim_counted("cuLaunchKernel", 1) && sim_counted(NULL, 6));
+    }
+    for (int rank = 0; rank < 2; rank++)
+        OK(peerwin_stream_sync(sides[rank].ctx, sides[rank].stream));
+    CU(cu.cuMemFree(local));
+    sides_end(sides, 2, 2);
+}
+
 /* ---- calls that fail ---- */
 
 enum { OPERATIONS = 10 };
@@ -777,6 +809,7 @@ static const sides_case cases[] = {
     CASE(barriers_on_two_streams_are_one_sequence),
     CASE(the_stream_of_the_last_barrier_may_be_gone),
     CASE(a_barrier_of_many_takes_several_calls),
+    CASE(the_driver_is_called_a_few_times_only),
     SIMULATED(a_failed_barrier_did_not_begin),
     SIMULATED(half_a_barrier_breaks_the_context),
     SIMULATED(every_driver_call_may_fail),
