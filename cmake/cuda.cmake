@@ -40,9 +40,17 @@ if(peerwin_cuda_include)
   endif()
 endif()
 
+set(PEERWIN_CUDA_ARCHITECTURES "" CACHE STRING
+  "Architectures to compile kernels for, a list like 80;90; empty: one of each generation, and PTX for those to come")
+
 # Code for the first architecture of each generation from Volta on that this nvcc knows, and PTX of the newest for
 # those to come. That is -arch=all-major without generations that lack memory operations of system scope.
 function(peerwin_cuda_code out)
+  if(PEERWIN_CUDA_ARCHITECTURES)
+    list(TRANSFORM PEERWIN_CUDA_ARCHITECTURES REPLACE "(.+)" "-gencode=arch=compute_\\1,code=sm_\\1" OUTPUT_VARIABLE code)
+    set(${out} ${code} PARENT_SCOPE)
+    return()
+  endif()
   execute_process(COMMAND ${peerwin_nvcc} --list-gpu-arch OUTPUT_VARIABLE known RESULT_VARIABLE failed)
   if(failed)
     message(FATAL_ERROR "${peerwin_nvcc} --list-gpu-arch failed; -DPEERWIN_NVCC=OFF builds without nvcc")

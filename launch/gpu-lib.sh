@@ -3,15 +3,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # What launch/gpu-check and launch/two-gpu-check share: parts with time limits and a table at the end, an MPS daemon of
-# their own, the build. Sourced after lib.sh, not run. The script sets total, all_parts, parts, build and logs, defines
-# usage and run_part, and ends with run_all "$@".
+# their own, the build. Sourced after lib.sh, not run. The script sets total, gpus, all_parts, parts, build and logs,
+# defines usage and run_part, and ends with run_all "$@". All that it prints is in output.txt among the logs, too.
 
 # shellcheck disable=SC2034,SC2154 # what the scripts set and use, and what lib.sh does
 
-scratch=     # private directories: of the MPS daemon, and of none
+scratch=     # private directories: of the MPS daemon, and of none; the writer's pipe
 daemon=      # its pid while it runs, or "unknown"
 child=       # the limited command that is running
 mps_problem= # why there is no MPS
+writer=      # of output.txt
 rows=()      # of the table: result|seconds|what|note
 failures=0
 
@@ -36,9 +37,13 @@ parse() {
             usage
             exit 0
             ;;
-        --logs | --build | --only)
+        --logs | --build | --only | --seconds)
             [ $# -ge 2 ] || bad_usage "$1 needs a value"
             case $1 in
+            --seconds)
+                [[ $2 =~ ^[1-9][0-9]{0,4}$ ]] || bad_usage "--seconds $2: a number is wanted"
+                total=$2
+                ;;
             --logs) logs=$(realpath -m -- "$2") ;;
             --build) build=$(realpath -m -- "$2") ;;
             --only) parse_parts "$2" ;;
@@ -59,9 +64,30 @@ finish() {
     stop_child
     stop_reporter
     stop_mps
-    [ -z "$scratch" ] || rm -rf -- "$scratch"
     [ ${#rows[@]} -eq 0 ] || show_table | tee "$logs/table.txt"
+    stop_writer
+    [ -z "$scratch" ] || rm -rf -- "$scratch"
     exit "$status"
+}
+
+# What is printed from now on goes to output.txt, too. The writer outlives the signals that end this script.
+start_writer() {
+    mkfifo -- "$scratch/output"
+    (trap '' INT TERM HUP && exec tee "$logs/output.txt" <"$scratch/output") &
+    writer=$!
+    exec >"$scratch/output" 2>&1
+}
+
+# It ends when nobody has its pipe any more. A program that was left behind may have it for ever.
+stop_writer() {
+    local i
+    [ -n "$writer" ] || return 0
+    exec >/dev/null 2>&1
+    for ((i = 0; i < 50; i++)); do
+        kill -0 "$writer" 2>/dev/null || return 0
+        sleep 0.1
+    done
+    kill -KILL "$writer" 2>/dev/null || true
 }
 
 stop_child() {
@@ -104,15 +130,22 @@ time_left() {
     echo $((total - SECONDS))
 }
 
-# Something worth knowing from the log of a part: ctest's summary, memcheck's, heat's times and result, else a message.
+# Something worth knowing from the log of a part: ctest's summary, memcheck's, times and results of the examples, else a
+# message.
 note_from() {
     {
         grep -o '[0-9]*% tests passed,.*' "$1" ||
             grep -o -E 'ERROR SUMMARY.*|No tests were found' "$1" | sort | uniq -c ||
             grep -E '^heat: ([0-9]+ iterations|result)' "$1" | sed 's/^heat: //; s/, published .*: /: /' ||
-            grep -m 1 -E '^(heat|peerwin-[a-z]*): ' "$1" ||
+            sed -n -E 's/^stencil3d: ([a-z]+: .*)/\1/p' "$1" | grep . ||
+            grep -m 1 -E '^(heat|stencil3d|peerwin-[a-z]*): ' "$1" ||
             tail -n 1 "$1"
-    } | sed 's/^ *//; s/|/ /g' | paste -sd ';' | cut -c 1-170
+    } | sed 's/^ *//; s/|/ /g' | paste -sd ';' | cut -c 1-"${note_width:-170}"
+}
+
+# failure_from LOG: the first line that sounds like the reason, or what it ends with.
+failure_from() {
+    { grep -m 1 -i -E 'fail|error|wrong|cannot|refused' "$1" || tail -n 1 "$1"; } | tr '|' ' ' | cut -c 1-170
 }
 
 # part WHAT LOGNAME LIMIT COMMAND...: a row of the table.
@@ -120,6 +153,7 @@ part() {
     local what=$1 log=$2 limit=$3 begin=$SECONDS status=0 note cut=
     shift 3
     if [ "$(time_left)" -lt 10 ]; then
+        rm -f -- "$logs/$log.log" # of an earlier run
         result "$what" "not run" 0 "the $total seconds were used up"
         return
     fi
@@ -132,7 +166,9 @@ part() {
     case $status in
     0) result "$what" passed $((SECONDS - begin)) "$note" ;;
     124 | 137)
-        if [ -n "$cut" ]; then
+        if [ -n "$cut" ] && grep -q -F '***Failed' "$logs/$log.log"; then
+            result "$what" FAILED $((SECONDS - begin)) "and not to its end: the $total seconds were used up"
+        elif [ -n "$cut" ]; then
             result "$what" "not run" $((SECONDS - begin)) "not to its end: the $total seconds were used up"
         else
             result "$what" FAILED $((SECONDS - begin)) "ran into its limit of $limit s; $note"
@@ -142,6 +178,7 @@ part() {
         if grep -q 'Device not supported' "$logs/$log.log"; then
             result "$what" "not run" $((SECONDS - begin)) "compute-sanitizer does not support this device or machine"
         else
+            grep -q -E 'tests passed|ERROR SUMMARY' "$logs/$log.log" || note=$(failure_from "$logs/$log.log")
             result "$what" FAILED $((SECONDS - begin)) "exit status $status; $note"
         fi
         ;;
@@ -199,33 +236,43 @@ gpu_tests() {
 sync_tests() {
     part "$1" "$2" "$3" env "${clean[@]}" "${@:6}" ctest --test-dir "$build" -L '^gpu-sync$' -R "$4" -E "$5" -V \
         --no-tests=error
-    sed -n -E 's/^[0-9]+: ((litmus|soak|stuck) )/\1/p' "$logs/$2.log" | tee "$logs/$2-figures.txt"
+    [ ! -s "$logs/$2.log" ] ||
+        sed -n -E 's/^[0-9]+: ((litmus|soak|stuck) )/\1/p' "$logs/$2.log" | tee "$logs/$2-figures.txt"
 }
 
-# peers WHAT LIMIT OPTIONS PREFIX...: peerwin-bench starts the jobs itself, and keeps the time; what it prints is shown,
-# and how many promises are kept.
+# peers WHAT LIMIT OPTIONS PREFIX...: peerwin-bench starts the jobs itself, and keeps the time.
 peers() {
     local what=$1 limit=$2 options files=(--csv "$logs/peers.csv" --json "$logs/peers.json")
     read -ra options <<<"$3"
     ! have gnuplot || files+=(--plot "$logs/peers.svg")
-    part "$what" peers "$limit" env "${clean[@]}" "${@:4}" "$build/bin/peerwin-bench" --peers --limits \
-        "${options[@]}" --logs "$logs/peers" "${files[@]}"
-    [ -s "$logs/peers.log" ] || return 0
-    sed 's/^/    /' "$logs/peers.log"
-    result "  promises" figures "" "$(awk '
-        $1 == "PASS" { kept++ } $1 == "FAIL" { broken++ } /^no figure/ { none++ }
-        END { printf "%d kept, %d broken, %d without a figure", kept, broken, none }' "$logs/peers.log")"
+    part "$what" peers "$limit" env "${clean[@]}" "${@:4}" "$build/bin/peerwin-bench" --peers "${options[@]}" \
+        --logs "$logs/peers" "${files[@]}"
+}
+
+# promises WHAT FILE: a row of how many are kept, and which are not.
+promises() {
+    result "  $1" figures "" "$(awk '
+        /^ *PASS/ { kept++ } /^ *FAIL/ { broken++ } /^ *no figure/ { none++ }
+        END { printf "%d kept, %d broken, %d without a figure", kept, broken, none }' "$2")"
 }
 
 # --------------------------------------------------------------------------------------------------- build
 
+# The architectures of the GPUs that are here, as CMake wants them: 90, or 80;90. Nothing if that is not known.
+architectures() {
+    local list
+    list=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | tr -d '. ' | sort -u | paste -sd ';') ||
+        true
+    [[ ! $list =~ ^[0-9]+(;[0-9]+)*$ ]] || printf '%s\n' "$list"
+}
+
 # The build needs no package that is not there already, except an MPI and the CUDA headers: without cmocka the unit
-# tests fail to build, and nothing else does.
+# tests fail to build, and nothing else does. Kernels are compiled for the GPUs that are here.
 build_all() {
     local status=0 begin=$SECONDS
     suit_machine
     try_step "configuring" configure limited 60 cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release \
-        -DPEERWIN_CUDA=ON -DPEERWIN_TEST_GPU=ON || return 1
+        -DPEERWIN_CUDA=ON -DPEERWIN_TEST_GPU=ON -DPEERWIN_CUDA_ARCHITECTURES="$(architectures)" || return 1
     try_step "building" build limited 240 cmake --build "$build" -- -k 0 || status=$?
     [ -x "$build/bin/heat" ] && [ -x "$build/bin/peerwin-info" ] || return 1
     if [ "$status" -eq 0 ]; then
@@ -240,7 +287,9 @@ find_gpu() {
     have nvidia-smi || die "there is no nvidia-smi: this machine has no NVIDIA GPU; nothing was done"
     mkdir -p -- "$logs"
     limited 30 nvidia-smi -L >"$logs/gpus.log" 2>&1 || die "nvidia-smi finds no GPU" "the log is $logs/gpus.log"
+    start_writer
     sed "s/^/$me: /" "$logs/gpus.log"
+    [ "$(grep -c '^GPU ' "$logs/gpus.log")" -ge "$gpus" ] || die "$gpus GPUs are wanted; nothing was done"
 }
 
 find_mpirun() {
@@ -264,8 +313,8 @@ run_all() {
     for name in "${!PEERWIN_@}"; do
         clean+=(-u "$name")
     done
-    find_gpu
     scratch=$(mktemp -d -t "peerwin-$me.XXXXXX")
+    find_gpu
     mkdir -- "$scratch/none" "$scratch/mps"
     # Programs find no daemon in an empty directory: the one of the machine, if there is one, stays out of it.
     none=(CUDA_MPS_PIPE_DIRECTORY="$scratch/none")
