@@ -2,24 +2,23 @@
  * Copyright (c) 2026, the peerwin contributors.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Exchange of ghosts of depth 1, all dimensions periodic, back to back: a halo plan beside MPI with derived datatypes,
- * by a neighbour collective or by Isend and Irecv, whichever is faster here. Rows are named for the grid of ranks;
- * their bytes are the faces that one rank sends. The array is the same, and its ghosts are compared once.
+ * Exchange of ghosts, all dimensions periodic, back to back: a halo plan beside MPI with derived datatypes, by a
+ * neighbour collective or by Isend and Irecv, whichever is faster here. Rows are named for the grid of ranks; their
+ * bytes are the faces that one rank sends. The arrays are the same, and their ghosts are compared once.
  */
+#include "halo_plan.h"
 #include "measure.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_DIMS = 3, MOST_FACES = 2 * MOST_DIMS, TRIALS = 5 };
+enum { MOST_DIMS = SHAPE_DIMS, MOST_FACES = SHAPE_SIDES, TRIALS = 5 };
 
 typedef struct {
     const bench *b;
-    int dims;
-    int sizes[MOST_DIMS]; /* of the grid of ranks */
-    size_t extent[MOST_DIMS];
-    size_t bytes; /* of the array */
+    halo_shape shape;
+    size_t bytes; /* of all arrays */
     MPI_Comm cart;
     peerwin_win *win;
     peerwin_halo *halo;
@@ -49,7 +48,7 @@ static void run_collective(void *state, long iterations) {
 /* What goes out on one side comes in on the other, and is tagged with the side on which it goes out. */
 static void run_messages(void *state, long iterations) {
     const exchange *x = state;
-    const int faces = 2 * x->dims;
+    const int faces = 2 * x->shape.dims;
     for (long i = 0; i < iterations; i++) {
         MPI_Request requests[2 * MOST_FACES];
         for (int f = 0; f < faces; f++)
@@ -62,42 +61,53 @@ static void run_messages(void *state, long iterations) {
 
 /* --------------------------------------------------------------------------------------------- one row */
 
-static MPI_Datatype face_type(const exchange *x, int d, int first) {
-    int all[MOST_DIMS];
-    int part[MOST_DIMS];
-    int start[MOST_DIMS];
+static MPI_Datatype element_type(int bytes) {
     MPI_Datatype type;
-    for (int k = 0; k < x->dims; k++) {
-        all[k] = (int)x->extent[k];
-        part[k] = k == d ? 1 : (int)x->extent[k] - 2;
-        start[k] = k == d ? first : 1;
+    if (bytes == 8)
+        MPI_Type_dup(MPI_DOUBLE, &type);
+    else if (bytes == 4)
+        MPI_Type_dup(MPI_FLOAT, &type);
+    else
+        MPI_Type_contiguous(bytes, MPI_BYTE, &type);
+    return type;
+}
+
+/* `depth` cells from `first` on in dimension d, of every field. */
+static MPI_Datatype face_type(const halo_shape *s, int d, int first) {
+    int all[MOST_DIMS], part[MOST_DIMS], start[MOST_DIMS];
+    MPI_Datatype element = element_type(s->elem), face, type;
+    for (int k = 0; k < s->dims; k++) {
+        all[k] = s->cells + 2 * s->depth;
+        part[k] = k == d ? s->depth : s->cells;
+        start[k] = k == d ? first : s->depth;
     }
-    MPI_Type_create_subarray(x->dims, all, part, start, MPI_ORDER_C, MPI_DOUBLE, &type);
+    MPI_Type_create_subarray(s->dims, all, part, start, MPI_ORDER_C, element, &face);
+    MPI_Type_create_hvector(s->fields, 1, (MPI_Aint)shape_field(s), face, &type);
     MPI_Type_commit(&type);
+    MPI_Type_free(&face);
+    MPI_Type_free(&element);
     return type;
 }
 
 static void make_mpi(exchange *x) {
+    const halo_shape *s = &x->shape;
     x->array = bench_buffer(x->bytes);
-    for (int d = 0, low = 0; d < x->dims; d++, low += 2) {
-        const int last = (int)x->extent[d] - 1;
+    for (int d = 0, low = 0; d < s->dims; d++, low += 2) {
         MPI_Cart_shift(x->cart, d, 1, &x->peer[low], &x->peer[low + 1]);
-        x->send[low] = face_type(x, d, 1);
-        x->send[low + 1] = face_type(x, d, last - 1);
-        x->recv[low] = face_type(x, d, 0);
-        x->recv[low + 1] = face_type(x, d, last);
+        x->send[low] = face_type(s, d, s->depth);
+        x->send[low + 1] = face_type(s, d, s->cells);
+        x->recv[low] = face_type(s, d, 0);
+        x->recv[low + 1] = face_type(s, d, s->cells + s->depth);
     }
 }
 
 static void make_peerwin(exchange *x) {
-    static const size_t depth[MOST_DIMS] = {1, 1, 1};
     bench_check(peerwin_win_alloc(x->b->ctx, x->bytes, NULL, &x->win), "peerwin_win_alloc");
-    bench_check(peerwin_halo_create_cart(x->win, x->cart, sizeof(double), x->extent, depth, 0, &x->halo),
-                "peerwin_halo_create_cart");
+    x->halo = halo_plan_make(x->b, x->b->ctx, x->win, &x->shape);
 }
 
 static void end(exchange *x) {
-    for (int f = 0; f < 2 * x->dims; f++) {
+    for (int f = 0; f < 2 * x->shape.dims; f++) {
         MPI_Type_free(&x->send[f]);
         MPI_Type_free(&x->recv[f]);
     }
@@ -137,35 +147,17 @@ static void (*choose_mpi(exchange *x))(void *, long) {
     return use_collective ? run_collective : run_messages;
 }
 
-static size_t bytes_of_faces(const exchange *x) {
-    size_t bytes = 0;
-    for (int f = 0; f < 2 * x->dims; f++) {
-        int part = 0;
-        MPI_Type_size(x->send[f], &part);
-        bytes += (size_t)part;
-    }
-    return bytes;
-}
-
-/* A block of `cells` in each dimension on each rank of a grid. */
-static void run_row(const bench *b, int dims, const int *sizes, size_t cells) {
-    static const int periodic[MOST_DIMS] = {1, 1, 1};
-    exchange x = {.b = b, .dims = dims, .bytes = sizeof(double)};
-    char name[48] = "halo";
-    for (int d = 0; d < dims; d++) {
-        const size_t used = strlen(name);
-        snprintf(name + used, sizeof name - used, "%c%d", d == 0 ? '-' : 'x', sizes[d]);
-        x.sizes[d] = sizes[d];
-        x.extent[d] = cells + 2;
-        x.bytes *= cells + 2;
-    }
-    MPI_Cart_create(b->comm, dims, x.sizes, periodic, 0, &x.cart);
+static void run_row(const bench *b, const halo_shape *shape) {
+    exchange x = {.b = b, .shape = *shape, .bytes = (size_t)shape_bytes(shape)};
+    char name[48];
+    halo_plan_name(shape, "", name, sizeof name);
+    MPI_Cart_create(b->comm, shape->dims, x.shape.grid, x.shape.periodic, 0, &x.cart);
     make_peerwin(&x);
     make_mpi(&x);
     prove(&x);
     const measure_row row = {
         .name = name,
-        .bytes = bytes_of_faces(&x),
+        .bytes = (size_t)shape_sent(shape, b->rank),
         .kind = MEASURE_LATENCY,
         .active = b->size,
         .operations = 1,
@@ -178,21 +170,28 @@ static void run_row(const bench *b, int dims, const int *sizes, size_t cells) {
 }
 
 /* The grid that MPI makes, and for 3 dimensions the one that cuts only the dimension that varies fastest. */
-static void run_grids(const bench *b, int dims, size_t cells) {
-    int sizes[MOST_DIMS] = {0, 0, 0};
-    MPI_Dims_create(b->size, dims, sizes);
-    run_row(b, dims, sizes, cells);
-    if (dims == MOST_DIMS && b->size > 1)
-        run_row(b, dims, (const int[]){1, 1, b->size}, cells);
+static void run_grids(const bench *b, const options_halo *block) {
+    halo_shape shape = halo_shape_of(b->size, block, false);
+    run_row(b, &shape);
+    if (block->dims < MOST_DIMS || b->size == 1)
+        return;
+    shape = halo_shape_of(b->size, block, true);
+    run_row(b, &shape);
 }
 
 void bench_case_halo(const bench *b) {
     static const struct {
-        int dims;
-        size_t cells;
+        options_halo block;
         bool quick;
-    } rows[] = {{1, 4096, true}, {2, 512, true}, {2, 2048, false}, {3, 64, true}, {3, 128, false}, {3, 256, false}};
+    } rows[] = {{{1, 4096, 1, 1, 8}, true}, {{2, 512, 1, 1, 8}, true},  {{2, 2048, 1, 1, 8}, false},
+                {{3, 64, 1, 1, 8}, true},   {{3, 128, 1, 1, 8}, false}, {{3, 256, 1, 1, 8}, false},
+                {{3, 128, 2, 1, 8}, false}, {{3, 128, 1, 4, 8}, false}, {{3, 128, 1, 1, 4}, false},
+                {{3, 24, 2, 3, 12}, true},  {{3, 128, 1, 1, 16}, false}};
+    if (b->opt.halo.dims > 0) {
+        run_grids(b, &b->opt.halo);
+        return;
+    }
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (rows[i].quick || !b->opt.quick)
-            run_grids(b, rows[i].dims, rows[i].cells);
+            run_grids(b, &rows[i].block);
 }

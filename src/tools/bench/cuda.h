@@ -70,5 +70,6 @@ void bench_cuda_case_put_bandwidth(const bench *b);
 void bench_cuda_case_get_bandwidth(const bench *b);
 void bench_cuda_case_barrier(const bench *b);
 void bench_cuda_case_pingpong(const bench *b);
+void bench_cuda_case_halo(const bench *b);
 
 #endif

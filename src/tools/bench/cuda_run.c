@@ -27,6 +27,8 @@ static const bench_case cases[] = {
     {"get-bw", "several gets in a stream, from 1 MiB each", 1, bench_cuda_case_get_bandwidth},
     {"barrier", "all ranks, 16 in a stream", 1, bench_cuda_case_barrier},
     {"pingpong", "a message one way, in streams: put_signal + wait", 2, bench_cuda_case_pingpong},
+    {"halo", "all ranks, ghosts of a block: halo plan, also in graphs; packing and cuMemcpyAsync or MPI", 1,
+     bench_cuda_case_halo},
 };
 
 bench_case_list bench_cuda_cases(void) {

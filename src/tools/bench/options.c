@@ -17,10 +17,14 @@ enum { MIN_REPEATS = 9, MAX_REPEATS = 999, DEFAULT_REPEATS = 11, MAX_LARGEST = 4
 enum { MAX_ROUNDS = 99, DEFAULT_ROUNDS = 5, DEFAULT_SECONDS = 200, MAX_SECONDS = 86400 };
 
 static const char help_text[] =
-    "Usage: mpirun -n RANKS peerwin-bench [options]\n"
+    "Usage: mpirun -n RANKS peerwin-bench [options] [CASE]\n"
     "Measures peerwin against MPI and plain memory copies, side by side in one run.\n"
     "\n"
     "  --only CASE[,CASE...]  measure these cases only (--list names them)\n"
+    "                         a single one may stand alone: peerwin-bench halo\n"
+    "  --block D,N[,G[,F[,B]]] in the case halo: blocks of D dimensions of N cells, ghosts G deep, F fields, elements "
+    "of\n"
+    "                         B bytes (default: several; G, F, B are 1, 1, 8)\n"
     "  --quick                fewer sizes and shorter batches: seconds instead of a minute\n"
     "  --repeats N            interleaved repetitions of each row, 9 to 999 (default 11, with --quick 9)\n"
     "  --space host|cuda      where the windows live (default host)\n"
@@ -69,8 +73,8 @@ static options complete_peers(options opt, int ranks) {
         return options_bad("--peers starts jobs of its own: give it in full, and without mpirun");
     if (bench_cases(true).count == 0)
         return options_bad("--peers: this build is without CUDA");
-    if (opt.kinds != 0 || opt.largest != 0 || opt.peers == (opt.peer_run != NULL))
-        return options_bad("--kinds, --largest and --one-side do not go with --peers");
+    if (opt.kinds != 0 || opt.largest != 0 || opt.halo.dims != 0 || opt.peers == (opt.peer_run != NULL))
+        return options_bad("--kinds, --largest, --block and --one-side do not go with --peers");
     if (opt.only != NULL && !options_parse_works(opt.only, &opt))
         return opt;
     if (opt.only == NULL)
@@ -118,6 +122,7 @@ static options complete(options opt, int ranks) {
 
 enum {
     OPT_ONLY = 1,
+    OPT_BLOCK,
     OPT_QUICK,
     OPT_REPEATS,
     OPT_SPACE,
@@ -140,6 +145,7 @@ enum {
 
 static const struct option known[] = {
     {"only", required_argument, NULL, OPT_ONLY},
+    {"block", required_argument, NULL, OPT_BLOCK},
     {"quick", no_argument, NULL, OPT_QUICK},
     {"repeats", required_argument, NULL, OPT_REPEATS},
     {"space", required_argument, NULL, OPT_SPACE},
@@ -232,6 +238,8 @@ static bool take(int option, const char *value, options *opt) {
         return true;
     case OPT_SPACE:
         return options_parse_space(value, opt);
+    case OPT_BLOCK:
+        return options_parse_halo(value, opt);
     case OPT_KINDS:
         return options_parse_kinds(value, opt);
     case OPT_RANKS:
@@ -261,6 +269,8 @@ options options_parse(int argc, char **argv, int ranks) {
         case '?':
             return options_bad("unknown option '%s'", argv[at]);
         case -1:
+            if (optind < argc && opt.only == NULL)
+                opt.only = argv[optind++];
             if (optind < argc)
                 return options_bad("unexpected argument '%s'", argv[optind]);
             if (list)

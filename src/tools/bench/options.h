@@ -16,12 +16,22 @@ enum { OPTIONS_MAX_RANKS = 9 };
 /** What to do after parsing. */
 typedef enum { OPTIONS_RUN = 0, OPTIONS_DONE = 1, OPTIONS_BAD = 2 } options_action;
 
+/** Blocks whose ghosts are exchanged. */
+typedef struct {
+    int dims;   /* 1 to 3; 0 = the usual ones */
+    int cells;  /* of the inside, in each dimension */
+    int depth;  /* of the ghosts, in cells */
+    int fields; /* arrays of the same block */
+    int elem;   /* bytes of an element */
+} options_halo;
+
 typedef struct {
     options_action action;
     bool cuda;            /* windows in GPU memory */
     bool quick;           /* fewer sizes, shorter batches */
     int repeats;          /* interleaved repetitions of each row */
     unsigned cases;       /* bit i = run case i of the space */
+    options_halo halo;    /* in place of the usual blocks */
     unsigned kinds;       /* CUDA space: mask of peerwin_handle */
     size_t largest;       /* CUDA space: bytes of the largest transfer, and of windows that are registered */
     double batch_seconds; /* what one batch should last */

@@ -7,6 +7,7 @@
 #include "options_values.h"
 
 #include "bench.h"
+#include "halo_shape.h"
 #include "peer_plan.h"
 
 #include <errno.h>
@@ -126,6 +127,29 @@ bool options_parse_ranks(const char *text, options *opt) {
         if (*at == '\0')
             return true;
     }
+}
+
+bool options_parse_halo(const char *text, options *opt) {
+    enum { MOST_CELLS = 1 << 20, MOST_DEPTH = 16, MOST_GIB = 4 };
+    options_halo h = {.depth = 1, .fields = 1, .elem = 8};
+    char end;
+    const int found = sscanf(text, "%d,%d,%d,%d,%d%c", &h.dims, &h.cells, &h.depth, &h.fields, &h.elem, &end);
+    double bytes = (double)h.elem * h.fields;
+    for (int d = 0; d < h.dims && d < SHAPE_DIMS; d++)
+        bytes *= h.cells + 2.0 * h.depth;
+    const bool numbers =
+        found >= 2 && found <= 5 && text[strspn(text, "0123456789,")] == '\0' && text[strlen(text) - 1] != ',';
+    if (!numbers || h.dims < 1 || h.dims > SHAPE_DIMS || h.depth < 1 || h.depth > MOST_DEPTH || h.cells < h.depth ||
+        h.cells > MOST_CELLS || h.fields < 1 || h.fields > SHAPE_MOST_FIELDS || h.elem < 1 ||
+        h.elem > SHAPE_MOST_ELEM || bytes > MOST_GIB * 1073741824.0) {
+        *opt = options_bad("--block takes DIMS,CELLS[,DEPTH[,FIELDS[,BYTES]]]: 1 to %d dimensions, cells of at least "
+                           "the depth, a depth of at most %d, at most %d fields of elements of at most %d bytes, and "
+                           "%d GiB in all, not '%s'",
+                           SHAPE_DIMS, MOST_DEPTH, SHAPE_MOST_FIELDS, SHAPE_MOST_ELEM, MOST_GIB, text);
+        return false;
+    }
+    opt->halo = h;
+    return true;
 }
 
 bool options_parse_kinds(const char *text, options *opt) {

@@ -22,6 +22,9 @@ bool options_parse_cases(const char *text, int ranks, options *opt);
 bool options_parse_kinds(const char *text, options *opt);
 bool options_parse_space(const char *text, options *opt);
 
+/** DIMS,CELLS[,DEPTH[,FIELDS[,BYTES]]] */
+bool options_parse_halo(const char *text, options *opt);
+
 /** A whole number from `least` to `most`, or a message about `option`. */
 bool options_parse_number(const char *option, const char *text, long least, long most, long *number_out, options *opt);
 

@@ -13,6 +13,8 @@
 
 #include "peer_kernels.h"
 
+#include "halo_kernels.cuh"
+
 static __device__ __forceinline__ void peer_report(const peer_args *a, uint64_t began, peerwin_status status) {
     const uint64_t now = peer_now();
     if (threadIdx.x == 0) {

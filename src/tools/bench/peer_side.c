@@ -8,10 +8,8 @@
 #define _GNU_SOURCE
 #include "peer_side.h"
 
-#include "base/env.h"
 #include "peers.h"
 
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -155,25 +153,6 @@ static bool wanted(const peer_side *s, const plan_row *row) {
 
 /* ------------------------------------------------------------------------------------------- begin and end */
 
-static void load_driver(peer_driver *more) {
-    pw_env env;
-    bench_check(pw_env_read(&bench_cuda_site, &env), "environment");
-    void *library = dlopen(env.cuda_library[0] != '\0' ? env.cuda_library : "libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-    void *entry = library != NULL ? dlsym(library, "cuGetProcAddress_v2") : NULL;
-    if (entry == NULL)
-        bench_fail("the CUDA driver cannot be opened once more");
-    const PFN_cuGetProcAddress_v12000 get = (PFN_cuGetProcAddress_v12000)(uintptr_t)entry;
-#define PEER_FETCH(name, version_)                                                                                     \
-    {                                                                                                                  \
-        CUdriverProcAddressQueryResult found;                                                                          \
-        entry = NULL;                                                                                                  \
-        if (get(#name, &entry, version_, CU_GET_PROC_ADDRESS_LEGACY_STREAM, &found) != CUDA_SUCCESS || entry == NULL)  \
-            bench_fail("the CUDA driver has no " #name);                                                               \
-        memcpy(&more->name, &entry, sizeof entry);                                                                     \
-    }
-    PEER_DRIVER_CALLS(PEER_FETCH)
-}
-
 /* Init, the first window, its first put and a barrier. */
 static double start(peer_side *s) {
     peerwin_config config;
@@ -252,7 +231,7 @@ bool bench_peer_run(bench *b) {
     if (good) {
         FILE *rows = open_rows(b, device.name);
         side.stream = device.stream;
-        load_driver(&side.more);
+        peer_driver_load(&side.more);
         peer_kernels_load(&side);
         run_all(&side, rows);
         peer_kernels_unload(&side);

@@ -9,25 +9,8 @@
 #define PEERWIN_BENCH_PEER_SIDE_H
 
 #include "cuda.h"
+#include "halo_run.h"
 #include "peer_plan.h"
-
-/* Calls that the library itself does not need: X(name, version), as in memory/driver.h. */
-#define PEER_DRIVER_CALLS(X)                                                                                           \
-    X(cuEventRecord, 2000)                                                                                             \
-    X(cuEventSynchronize, 2000)                                                                                        \
-    X(cuEventElapsedTime, 2000)                                                                                        \
-    X(cuStreamBeginCapture, 10010)                                                                                     \
-    X(cuStreamEndCapture, 10000)                                                                                       \
-    X(cuGraphInstantiateWithFlags, 11040)                                                                              \
-    X(cuGraphLaunch, 10000)                                                                                            \
-    X(cuGraphExecDestroy, 10000)                                                                                       \
-    X(cuGraphDestroy, 10000)
-
-typedef struct {
-#define PEER_DRIVER_MEMBER(name, version_) PFN_##name##_v##version_ name;
-    PEER_DRIVER_CALLS(PEER_DRIVER_MEMBER)
-#undef PEER_DRIVER_MEMBER
-} peer_driver;
 
 typedef struct peer_kernels peer_kernels; /* peer_device.c */
 

@@ -74,6 +74,15 @@ static void format_stats(char *to, size_t size, const stats *s) {
     snprintf(to, size, "%s (%s..%s)", median, min, max);
 }
 
+/* A way that is not what the head of its column says is named. */
+static void format_way(char *to, size_t size, const report *r, const measure_result *result, int way) {
+    const char *const heads[MEASURE_MAX_WAYS] = {"peerwin", base_of(r), floor_of(r)};
+    format_stats(to, size, &result->value[way]);
+    const size_t used = strlen(to);
+    if (strcmp(result->ways[way], heads[way]) != 0)
+        snprintf(to + used, size - used, " %s", result->ways[way]);
+}
+
 static void print_machine(const report *r) {
     printf("peerwin-bench %d.%d.%d, ", PEERWIN_VERSION_MAJOR, PEERWIN_VERSION_MINOR, PEERWIN_VERSION_PATCH);
     if (r->peers)
@@ -97,7 +106,7 @@ static void print_head(const report *r) {
         printf("%-5s %-21s %8s  %-4s  %-30s %-30s %s\n", "ranks", "case", "bytes", "unit", "peerwin", base_of(r),
                "ratio");
     else
-        printf("%-*s%-10s %8s  %-4s  %-26s %-26s %-26s %s\n", r->cuda ? 7 : 0, r->cuda ? "kind" : "", "case", "bytes",
+        printf("%-*s%-20s %8s  %-4s  %-26s %-26s %-26s %s\n", r->cuda ? 7 : 0, r->cuda ? "kind" : "", "case", "bytes",
                "unit", "peerwin", base_of(r), floor_of(r), "ratio");
     fflush(stdout);
 }
@@ -109,11 +118,11 @@ static void print_row(const report *r, const measure_result *result) {
     if (r->peers)
         printf("%-5d %-21s", ranks_of(r, result), result->name);
     else
-        printf("%-*s%-10s", r->cuda ? 7 : 0, r->cuda ? result->memory : "", result->name);
+        printf("%-*s%-20s", r->cuda ? 7 : 0, r->cuda ? result->memory : "", result->name);
     printf(" %8s  %-4s ", bytes, unit_of(result->kind));
     for (int way = 0; way < ways; way++) {
         if (way < result->num_ways)
-            format_stats(cell, sizeof cell, &result->value[way]);
+            format_way(cell, sizeof cell, r, result, way);
         else
             snprintf(cell, sizeof cell, "-");
         printf(" %-*s", width, cell);
