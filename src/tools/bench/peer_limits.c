@@ -12,12 +12,15 @@
 #include <string.h>
 
 typedef enum {
-    MOST_US,        /* microseconds */
-    MOST_RATIO,     /* of NVSHMEM's */
-    LEAST_RATIO,    /* of NVSHMEM's */
-    LEAST_OF_COPY,  /* of the driver's own copy of that size, with the best blocks (names that begin so) */
-    LEAST_OF_BLOCKS /* of NVSHMEM's with the blocks of that row, by the best blocks of ours */
+    MOST_US,         /* microseconds */
+    MOST_RATIO,      /* of NVSHMEM's */
+    LEAST_RATIO,     /* of NVSHMEM's */
+    LEAST_OF_COPY,   /* of the driver's own copy of that size, with the best blocks (names that begin so) */
+    LEAST_OF_BLOCKS, /* of NVSHMEM's with the blocks of that row, by the best blocks of ours */
+    MOST_OF_ROW      /* of another row of ours, of the same size */
 } limit_kind;
+
+enum { SHARED = 0, APART = 1 };
 
 static const struct {
     const char *name;
@@ -25,52 +28,88 @@ static const struct {
     int ranks;
     limit_kind kind;
     double value;
+    const char *other; /* the row for MOST_OF_ROW */
+    int apart;
 } limits[] = {
-    {"stream-barrier", 0, 2, MOST_RATIO, 0.65},
-    {"stream-barrier", 0, 2, MOST_US, 3.2},
-    {"stream-barrier", 0, 4, MOST_RATIO, 1.0},
-    {"stream-barrier", 0, 4, MOST_US, 7.0},
-    {"stream-barrier", 0, 8, MOST_RATIO, 1.0},
-    {"stream-barrier", 0, 8, MOST_US, 12.0},
-    {"sliced-stream-barrier", 0, 2, MOST_US, 8.0},
-    {"barrier", 0, 2, MOST_RATIO, 0.35},
-    {"put-signal", 1 << 10, 2, MOST_RATIO, 1.0},
-    {"put-signal", 1 << 10, 2, MOST_US, 1.15},
-    {"put-signal", 64 << 10, 2, MOST_RATIO, 0.7},
-    {"message", 8, 2, MOST_US, 0.6},
-    {"message", 64, 2, MOST_US, 0.75},
-    {"put-1", 16 << 20, 2, LEAST_RATIO, 1.7},
-    {"put-16", 256 << 20, 2, LEAST_RATIO, 2.4},
-    {"put-all", 256 << 20, 2, LEAST_OF_COPY, 0.90},
-    {"put-all", 256 << 20, 2, LEAST_OF_BLOCKS, 1.25},
-    {"put-from-odd", 16 << 20, 2, LEAST_RATIO, 5.0},
-    {"put-to-odd", 16 << 20, 2, LEAST_RATIO, 5.0},
-    {"stream-signal", 1 << 20, 2, MOST_RATIO, 0.7},
-    {"fetch-add", 8, 2, MOST_RATIO, 1.0},
-    {"start", 256 << 20, 2, MOST_RATIO, 0.2},
-    {"finish", 256 << 20, 2, MOST_RATIO, 0.2},
-    {"allreduce", 8, 2, MOST_US, 1.1},
-    {"allreduce", 64, 2, MOST_US, 1.1},
-    {"allreduce", 8, 4, MOST_US, 1.2},
-    {"allreduce", 64, 4, MOST_US, 1.2},
-    {"allreduce", 8, 8, MOST_US, 1.4},
-    {"allreduce", 64, 8, MOST_US, 1.4},
-    {"graph-reduce", 8, 2, MOST_US, 2.8},
-    {"graph-reduce", 64, 2, MOST_US, 2.8},
-    {"graph-reduce", 8, 4, MOST_US, 3.3},
-    {"graph-reduce", 64, 4, MOST_US, 3.3},
-    {"graph-reduce", 8, 8, MOST_US, 4.6},
-    {"graph-reduce", 64, 8, MOST_US, 4.6},
-    {"stream-reduce", 8, 2, MOST_US, 5.0},
-    {"stream-reduce", 64, 2, MOST_US, 5.0},
-    {"stream-reduce", 8, 4, MOST_US, 8.0},
-    {"stream-reduce", 64, 4, MOST_US, 8.0},
-    {"stream-reduce", 8, 8, MOST_US, 13.0},
-    {"stream-reduce", 64, 8, MOST_US, 13.0},
+    {"stream-barrier", 0, 2, MOST_RATIO, 0.65, NULL, SHARED},
+    {"stream-barrier", 0, 2, MOST_US, 3.2, NULL, SHARED},
+    {"stream-barrier", 0, 4, MOST_RATIO, 1.0, NULL, SHARED},
+    {"stream-barrier", 0, 4, MOST_US, 7.0, NULL, SHARED},
+    {"stream-barrier", 0, 8, MOST_RATIO, 1.0, NULL, SHARED},
+    {"stream-barrier", 0, 8, MOST_US, 12.0, NULL, SHARED},
+    {"sliced-stream-barrier", 0, 2, MOST_US, 8.0, NULL, SHARED},
+    {"barrier", 0, 2, MOST_RATIO, 0.35, NULL, SHARED},
+    {"put-signal", 1 << 10, 2, MOST_RATIO, 1.0, NULL, SHARED},
+    {"put-signal", 1 << 10, 2, MOST_US, 1.15, NULL, SHARED},
+    {"put-signal", 64 << 10, 2, MOST_RATIO, 0.7, NULL, SHARED},
+    {"message", 8, 2, MOST_US, 0.6, NULL, SHARED},
+    {"message", 64, 2, MOST_US, 0.75, NULL, SHARED},
+    {"put-1", 16 << 20, 2, LEAST_RATIO, 1.7, NULL, SHARED},
+    {"put-16", 256 << 20, 2, LEAST_RATIO, 2.4, NULL, SHARED},
+    {"put-all", 256 << 20, 2, LEAST_OF_COPY, 0.90, NULL, SHARED},
+    {"put-all", 256 << 20, 2, LEAST_OF_BLOCKS, 1.25, NULL, SHARED},
+    {"put-from-odd", 16 << 20, 2, LEAST_RATIO, 5.0, NULL, SHARED},
+    {"put-to-odd", 16 << 20, 2, LEAST_RATIO, 5.0, NULL, SHARED},
+    {"stream-signal", 1 << 20, 2, MOST_RATIO, 0.7, NULL, SHARED},
+    {"fetch-add", 8, 2, MOST_RATIO, 1.0, NULL, SHARED},
+    {"start", 256 << 20, 2, MOST_RATIO, 0.2, NULL, SHARED},
+    {"finish", 256 << 20, 2, MOST_RATIO, 0.2, NULL, SHARED},
+    {"allreduce", 8, 2, MOST_US, 1.1, NULL, SHARED},
+    {"allreduce", 64, 2, MOST_US, 1.1, NULL, SHARED},
+    {"allreduce", 8, 4, MOST_US, 1.2, NULL, SHARED},
+    {"allreduce", 64, 4, MOST_US, 1.2, NULL, SHARED},
+    {"allreduce", 8, 8, MOST_US, 1.4, NULL, SHARED},
+    {"allreduce", 64, 8, MOST_US, 1.4, NULL, SHARED},
+    {"graph-reduce", 8, 2, MOST_US, 2.8, NULL, SHARED},
+    {"graph-reduce", 64, 2, MOST_US, 2.8, NULL, SHARED},
+    {"graph-reduce", 8, 4, MOST_US, 3.3, NULL, SHARED},
+    {"graph-reduce", 64, 4, MOST_US, 3.3, NULL, SHARED},
+    {"graph-reduce", 8, 8, MOST_US, 4.6, NULL, SHARED},
+    {"graph-reduce", 64, 8, MOST_US, 4.6, NULL, SHARED},
+    {"stream-reduce", 8, 2, MOST_US, 5.0, NULL, SHARED},
+    {"stream-reduce", 64, 2, MOST_US, 5.0, NULL, SHARED},
+    {"stream-reduce", 8, 4, MOST_US, 8.0, NULL, SHARED},
+    {"stream-reduce", 64, 4, MOST_US, 8.0, NULL, SHARED},
+    {"stream-reduce", 8, 8, MOST_US, 13.0, NULL, SHARED},
+    {"stream-reduce", 64, 8, MOST_US, 13.0, NULL, SHARED},
+    {"halo-3d", 12 << 20, 2, MOST_OF_ROW, 1.25, "halo-3d-copy", SHARED},
+    {"halo-3d", 12 << 20, 2, MOST_RATIO, 0.5, NULL, SHARED},
+    {"halo-3d", 12 << 20, 2, MOST_OF_ROW, 0.1, "halo-3d-mpi", SHARED},
+    {"halo-x", 4 << 20, 2, MOST_OF_ROW, 3.0, "halo-z", SHARED},
+    {"halo-2d", 16 << 10, 2, MOST_US, 6.0, NULL, SHARED},
+    {"halo-2d-graph", 16 << 10, 2, MOST_US, 3.0, NULL, SHARED},
+    {"halo-2d", 16 << 10, 2, MOST_RATIO, 0.5, NULL, SHARED},
+    {"halo-2d", 16 << 10, 2, MOST_OF_ROW, 0.1, "halo-2d-mpi", SHARED},
+
+    {"stream-barrier", 0, 2, MOST_RATIO, 0.35, NULL, APART},
+    {"barrier", 0, 2, MOST_RATIO, 0.4, NULL, APART},
+    {"stream-signal", 1 << 20, 2, MOST_RATIO, 0.4, NULL, APART},
+    {"fetch-add", 8, 2, MOST_RATIO, 0.5, NULL, APART},
+    {"put-signal", 1 << 10, 2, MOST_RATIO, 0.95, NULL, APART},
+    {"put-signal", 8 << 10, 2, MOST_RATIO, 0.6, NULL, APART},
+    {"put-signal", 64 << 10, 2, MOST_RATIO, 0.75, NULL, APART},
+    {"put-1", 16 << 20, 2, LEAST_RATIO, 1.15, NULL, APART},
+    {"get-1", 16 << 20, 2, LEAST_RATIO, 4.0, NULL, APART},
+    {"put-16", 256 << 20, 2, LEAST_RATIO, 1.05, NULL, APART},
+    {"get-16", 256 << 20, 2, LEAST_RATIO, 2.4, NULL, APART},
+    {"start", 256 << 20, 2, MOST_RATIO, 0.1, NULL, APART},
+    {"finish", 256 << 20, 2, MOST_RATIO, 0.1, NULL, APART},
+    {"message", 8, 2, MOST_US, 0.95, NULL, APART},
+    {"allreduce", 8, 2, MOST_US, 1.3, NULL, APART},
+    {"allreduce", 64, 2, MOST_US, 1.3, NULL, APART},
+    {"graph-reduce", 8, 2, MOST_US, 2.7, NULL, APART},
+    {"graph-reduce", 64, 2, MOST_US, 2.7, NULL, APART},
+    {"stream-reduce", 8, 2, MOST_US, 5.0, NULL, APART},
+    {"stream-reduce", 64, 2, MOST_US, 5.0, NULL, APART},
+    {"halo-512", 12 << 20, 2, MOST_RATIO, 0.5, NULL, APART},
 };
 
 int peer_limit_count(void) {
     return sizeof limits / sizeof *limits;
+}
+
+bool peer_limit_is_apart(int i) {
+    return limits[i].apart != 0;
 }
 
 const char *peer_limit_row(int i, int *ranks_out) {
@@ -91,6 +130,12 @@ static double best(int i, const peer_row *rows, int count) {
     return most > 0.0 ? most : NAN;
 }
 
+/* The median of a row of ours, NaN if there is none. */
+static double ours(const char *name, int i, const peer_row *rows, int count) {
+    const measure_result *r = peer_find(rows, count, name, limits[i].bytes, limits[i].ranks);
+    return r == NULL ? NAN : r->value[PEER_OURS].median;
+}
+
 static double measured(int i, const peer_row *rows, int count) {
     const measure_result *r = peer_find(rows, count, limits[i].name, limits[i].bytes, limits[i].ranks);
     if (r == NULL)
@@ -103,11 +148,12 @@ static double measured(int i, const peer_row *rows, int count) {
         return r->ratio[PEER_OURS].median;
     case LEAST_OF_BLOCKS:
         return best(i, rows, count) / r->value[PEER_THEIRS].median;
+    case MOST_OF_ROW:
+        return r->value[PEER_OURS].median / ours(limits[i].other, i, rows, count);
     case LEAST_OF_COPY:
         break;
     }
-    const measure_result *copy = peer_find(rows, count, "copy", limits[i].bytes, limits[i].ranks);
-    return copy == NULL ? NAN : best(i, rows, count) / copy->value[PEER_OURS].median;
+    return best(i, rows, count) / ours("copy", i, rows, count);
 }
 
 peer_verdict peer_limit_check(int i, const peer_row *rows, int count) {
@@ -118,15 +164,15 @@ peer_verdict peer_limit_check(int i, const peer_row *rows, int count) {
     text_format(verdict.what, sizeof verdict.what, "%s%s%s, %d ranks", limits[i].name, limits[i].bytes > 0 ? ", " : "",
                 bytes, limits[i].ranks);
     const limit_kind kind = limits[i].kind;
+    const bool most = kind == MOST_US || kind == MOST_RATIO || kind == MOST_OF_ROW;
     if (kind == MOST_US)
         text_format(verdict.limit, sizeof verdict.limit, "at most %g us", limits[i].value);
     else
-        text_format(verdict.limit, sizeof verdict.limit, "%s %g x %s", kind == MOST_RATIO ? "at most" : "at least",
-                    limits[i].value,
+        text_format(verdict.limit, sizeof verdict.limit, "%s %g x %s", most ? "at most" : "at least", limits[i].value,
                     kind == LEAST_OF_COPY     ? "cuMemcpyAsync"
                     : kind == LEAST_OF_BLOCKS ? "NVSHMEM on 128 blocks"
+                    : kind == MOST_OF_ROW     ? limits[i].other
                                               : "NVSHMEM");
-    const bool most = kind == MOST_US || kind == MOST_RATIO;
     if (!isfinite(verdict.measured))
         verdict.outcome = PEER_NO_FIGURE;
     else if (most ? verdict.measured <= limits[i].value : verdict.measured >= limits[i].value)

@@ -2,7 +2,8 @@
  * Copyright (c) 2026, the peerwin contributors.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * What peerwin promises beside NVSHMEM, for ranks that share an H200 under MPS: a list, held against what was measured.
+ * What peerwin promises beside NVSHMEM: a list for ranks that share an H200 under MPS, and one for ranks that have one
+ * each, linked by NVLink; held against what was measured.
  */
 #ifndef PEERWIN_BENCH_PEER_LIMITS_H
 #define PEERWIN_BENCH_PEER_LIMITS_H
@@ -18,7 +19,11 @@ typedef struct {
     peer_outcome outcome;
 } peer_verdict;
 
+/** Of both lists. */
 int peer_limit_count(void);
+
+/** Whether limit number `i` is for ranks on devices of their own. */
+bool peer_limit_is_apart(int i);
 
 /** The row and the number of ranks that limit number `i` is about. */
 const char *peer_limit_row(int i, int *ranks_out);

@@ -11,9 +11,8 @@
  * PEER_WORKS is a mask of plan_work, for those rows only. PEER_BOOTSTRAP=uid starts NVSHMEM by a unique id instead of
  * the communicator. Exit status 1 if anything fails.
  */
-#include "peer_nvshmem_rows.cuh"
+#include "peer_nvshmem_halo.cuh"
 
-#include <cstring>
 #include <vector>
 
 /* ------------------------------------------------------------------------------------------------- the proof */
@@ -125,7 +124,8 @@ static void run_row(side &s, const plan_row &row, int seed) {
     s.reason = NULL;
     for (int i = 0; i < PLAN_BATCHES; i++) {
         MPI_Barrier(MPI_COMM_WORLD);
-        batches[i] = longest(run_batch(s, row, plan_iterations(&row, s.quick)));
+        const int iterations = plan_iterations(&row, s.quick);
+        batches[i] = longest(row.work == PLAN_HALO ? run_halo(s, row, iterations) : run_batch(s, row, iterations));
         if (!all_could(s, row))
             return;
     }
@@ -229,15 +229,22 @@ static void take_device(side &s) {
         fprintf(s.rows, "device %s, driver for CUDA %d.%d\n", about.name, driver / 1000, driver % 1000 / 10);
 }
 
+/* Rows that are measures for peerwin's own, and graphs whose exchanges would need numbers of their own, are none here.
+ */
+static bool is_mine(const plan_row &row) {
+    return row.work != PLAN_START && row.work != PLAN_FINISH && row.work != PLAN_COPY &&
+           (row.halo == PLAN_NO_HALO || row.work == PLAN_HALO);
+}
+
 static void run_all(side &s) {
     const char *works = getenv("PEER_WORKS"); /* bit i = rows of plan_work i */
     const unsigned long mask = works != NULL ? strtoul(works, NULL, 10) : ~0ul;
     for (int i = 0; i < PLAN_ROWS; i++) {
         const plan_row &row = plan_rows[i];
-        if (plan_applies(&row, s.size, s.quick) && row.work != PLAN_START && row.work != PLAN_FINISH &&
-            row.work != PLAN_COPY && (mask & 1ul << row.work) != 0)
+        if (plan_applies(&row, s.size, s.quick) && is_mine(row) && (mask & 1ul << row.work) != 0)
             run_row(s, row, i);
     }
+    close_halo();
 }
 
 int main(int argc, char **argv) {

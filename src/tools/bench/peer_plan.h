@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * What is measured on both sides of --peers: one list of rows, read by our side and by the NVSHMEM program, so that
- * sizes, blocks, lanes and repetitions cannot differ. Compiles as C11 and as C++17, and includes nothing.
+ * sizes, blocks, lanes and repetitions cannot differ. Compiles as C11 and as C++17.
  *
  * A side measures each row PLAN_BATCHES times and hands in the median, in microseconds an operation, or MB/s where the
  * row is one of bandwidth; the longest of all ranks counts. Loops inside kernels are timed by the device's own clock,
@@ -11,6 +11,8 @@
  */
 #ifndef PEERWIN_BENCH_PEER_PLAN_H
 #define PEERWIN_BENCH_PEER_PLAN_H
+
+#include "halo_shape.h"
 
 enum {
     PLAN_BATCHES = 5,
@@ -38,6 +40,11 @@ typedef enum {
     PLAN_STREAM_REDUCE,
     PLAN_GRAPH_REDUCE, /* several in a graph */
     PLAN_COPY,         /* the driver's copy into the window: a measure for PLAN_PUT, no row of NVSHMEM's */
+    PLAN_HALO,         /* in a stream, several one after the other: an exchange of ghosts, from start to finish */
+    PLAN_HALO_GRAPH,   /* the same in a graph */
+    PLAN_HALO_COPY,    /* one kernel that copies as many bytes, contiguous: a measure for PLAN_HALO */
+    PLAN_HALO_ENGINE,  /* pack, the driver's copies, signal, wait, unpack: a way without plans */
+    PLAN_HALO_MPI,     /* pack, copy to the host, MPI, copy to the device, unpack: another one */
     PLAN_START,        /* init, the first window, its first put and a barrier; with the CUDA context there already */
     PLAN_FINISH        /* the end of the window and of everything */
 } plan_work;
@@ -52,64 +59,92 @@ typedef struct {
     int from_shift, to_shift; /* bytes by which source and target are off the alignment */
     int iterations;           /* in a batch, after the warm-up */
     int bandwidth;            /* 1: MB/s, 0: microseconds */
+    int halo;                 /* works of ghosts: the number of their blocks */
 } plan_row;
+
+/* The blocks of doubles whose ghosts are exchanged, on 2 ranks. */
+enum { PLAN_NO_HALO = 0, PLAN_3D, PLAN_Z, PLAN_X, PLAN_2D, PLAN_512, PLAN_HALOS };
+static const halo_shape plan_halos[PLAN_HALOS] = {
+    {1, {1, 1, 1}, {0, 0, 0}, 1, 1, 1, 8},   /* none */
+    {3, {2, 1, 1}, {1, 1, 1}, 256, 1, 4, 8}, /* every side has a neighbour: four of them are the rank itself */
+    {3, {2, 1, 1}, {1, 0, 0}, 256, 1, 4, 8}, /* both faces are contiguous but for the ghosts at their edges */
+    {3, {1, 1, 2}, {0, 0, 1}, 256, 1, 4, 8}, /* both faces are single elements at a stride */
+    {2, {2, 1, 1}, {1, 1, 0}, 512, 1, 1, 8}, {3, {2, 1, 1}, {1, 1, 1}, 512, 1, 1, 8}};
 
 #define PLAN_KIB(n) ((unsigned long)(n) << 10)
 #define PLAN_MIB(n) ((unsigned long)(n) << 20)
 
 /* In the order in which they run. A block has 512 lanes; "wide": 1024; "many": more and smaller blocks. */
 static const plan_row plan_rows[] = {
-    {"start", PLAN_START, 0, 0, 0, PLAN_LARGEST, 0, 0, 1, 0},
+    {"start", PLAN_START, 0, 0, 0, PLAN_LARGEST, 0, 0, 1, 0, 0},
 
-    {"copy", PLAN_COPY, 2, 0, 0, PLAN_MIB(16), 0, 0, 40, 1},
-    {"copy", PLAN_COPY, 2, 0, 0, PLAN_MIB(256), 0, 0, 8, 1},
-    {"put-1", PLAN_PUT, 2, 1, 512, PLAN_KIB(64), 0, 0, 400, 1},
-    {"put-1", PLAN_PUT, 2, 1, 512, PLAN_MIB(1), 0, 0, 40, 1},
-    {"put-1", PLAN_PUT, 2, 1, 512, PLAN_MIB(16), 0, 0, 4, 1},
-    {"put-16", PLAN_PUT, 2, 16, 512, PLAN_MIB(1), 0, 0, 400, 1},
-    {"put-16", PLAN_PUT, 2, 16, 512, PLAN_MIB(16), 0, 0, 40, 1},
-    {"put-16", PLAN_PUT, 2, 16, 512, PLAN_MIB(256), 0, 0, 4, 1},
-    {"put-all", PLAN_PUT, 2, PLAN_DEVICE_BLOCKS, 512, PLAN_MIB(16), 0, 0, 100, 1},
-    {"put-all", PLAN_PUT, 2, PLAN_DEVICE_BLOCKS, 512, PLAN_MIB(256), 0, 0, 8, 1},
-    {"put-1-wide", PLAN_PUT, 2, 1, 1024, PLAN_MIB(16), 0, 0, 4, 1},
-    {"put-16-wide", PLAN_PUT, 2, 16, 1024, PLAN_MIB(256), 0, 0, 4, 1},
-    {"put-all-wide", PLAN_PUT, 2, PLAN_DEVICE_BLOCKS, 1024, PLAN_MIB(256), 0, 0, 8, 1},
-    {"put-all-many", PLAN_PUT, 2, 8 * PLAN_DEVICE_BLOCKS, 256, PLAN_MIB(256), 0, 0, 8, 1},
-    {"put-from-odd", PLAN_PUT, 2, 16, 512, PLAN_MIB(16), 1, 0, 4, 1},
-    {"put-to-odd", PLAN_PUT, 2, 16, 512, PLAN_MIB(16), 0, 1, 4, 1},
-    {"get-1", PLAN_GET, 2, 1, 512, PLAN_KIB(64), 0, 0, 400, 1},
-    {"get-1", PLAN_GET, 2, 1, 512, PLAN_MIB(1), 0, 0, 40, 1},
-    {"get-1", PLAN_GET, 2, 1, 512, PLAN_MIB(16), 0, 0, 4, 1},
-    {"get-16", PLAN_GET, 2, 16, 512, PLAN_MIB(16), 0, 0, 40, 1},
-    {"get-16", PLAN_GET, 2, 16, 512, PLAN_MIB(256), 0, 0, 4, 1},
-    {"get-all", PLAN_GET, 2, PLAN_DEVICE_BLOCKS, 512, PLAN_MIB(16), 0, 0, 100, 1},
-    {"get-all", PLAN_GET, 2, PLAN_DEVICE_BLOCKS, 512, PLAN_MIB(256), 0, 0, 8, 1},
+    {"copy", PLAN_COPY, 2, 0, 0, PLAN_MIB(16), 0, 0, 40, 1, 0},
+    {"copy", PLAN_COPY, 2, 0, 0, PLAN_MIB(256), 0, 0, 8, 1, 0},
+    {"put-1", PLAN_PUT, 2, 1, 512, PLAN_KIB(64), 0, 0, 400, 1, 0},
+    {"put-1", PLAN_PUT, 2, 1, 512, PLAN_MIB(1), 0, 0, 40, 1, 0},
+    {"put-1", PLAN_PUT, 2, 1, 512, PLAN_MIB(16), 0, 0, 4, 1, 0},
+    {"put-16", PLAN_PUT, 2, 16, 512, PLAN_MIB(1), 0, 0, 400, 1, 0},
+    {"put-16", PLAN_PUT, 2, 16, 512, PLAN_MIB(16), 0, 0, 40, 1, 0},
+    {"put-16", PLAN_PUT, 2, 16, 512, PLAN_MIB(256), 0, 0, 4, 1, 0},
+    {"put-all", PLAN_PUT, 2, PLAN_DEVICE_BLOCKS, 512, PLAN_MIB(16), 0, 0, 100, 1, 0},
+    {"put-all", PLAN_PUT, 2, PLAN_DEVICE_BLOCKS, 512, PLAN_MIB(256), 0, 0, 8, 1, 0},
+    {"put-1-wide", PLAN_PUT, 2, 1, 1024, PLAN_MIB(16), 0, 0, 4, 1, 0},
+    {"put-16-wide", PLAN_PUT, 2, 16, 1024, PLAN_MIB(256), 0, 0, 4, 1, 0},
+    {"put-all-wide", PLAN_PUT, 2, PLAN_DEVICE_BLOCKS, 1024, PLAN_MIB(256), 0, 0, 8, 1, 0},
+    {"put-all-many", PLAN_PUT, 2, 8 * PLAN_DEVICE_BLOCKS, 256, PLAN_MIB(256), 0, 0, 8, 1, 0},
+    {"put-from-odd", PLAN_PUT, 2, 16, 512, PLAN_MIB(16), 1, 0, 4, 1, 0},
+    {"put-to-odd", PLAN_PUT, 2, 16, 512, PLAN_MIB(16), 0, 1, 4, 1, 0},
+    {"get-1", PLAN_GET, 2, 1, 512, PLAN_KIB(64), 0, 0, 400, 1, 0},
+    {"get-1", PLAN_GET, 2, 1, 512, PLAN_MIB(1), 0, 0, 40, 1, 0},
+    {"get-1", PLAN_GET, 2, 1, 512, PLAN_MIB(16), 0, 0, 4, 1, 0},
+    {"get-16", PLAN_GET, 2, 16, 512, PLAN_MIB(16), 0, 0, 40, 1, 0},
+    {"get-16", PLAN_GET, 2, 16, 512, PLAN_MIB(256), 0, 0, 4, 1, 0},
+    {"get-all", PLAN_GET, 2, PLAN_DEVICE_BLOCKS, 512, PLAN_MIB(16), 0, 0, 100, 1, 0},
+    {"get-all", PLAN_GET, 2, PLAN_DEVICE_BLOCKS, 512, PLAN_MIB(256), 0, 0, 8, 1, 0},
 
-    {"put-signal", PLAN_PUT_SIGNAL, 2, 1, 256, 8, 0, 0, 1000, 0},
-    {"put-signal", PLAN_PUT_SIGNAL, 2, 1, 256, PLAN_KIB(1), 0, 0, 1000, 0},
-    {"put-signal", PLAN_PUT_SIGNAL, 2, 1, 256, PLAN_KIB(8), 0, 0, 1000, 0},
-    {"put-signal", PLAN_PUT_SIGNAL, 2, 1, 256, PLAN_KIB(64), 0, 0, 500, 0},
-    {"message", PLAN_MESSAGE, 2, 1, 32, 8, 0, 0, 2000, 0},
-    {"message", PLAN_MESSAGE, 2, 1, 32, 64, 0, 0, 2000, 0},
-    {"fetch-add", PLAN_FETCH_ADD, 2, 1, 1, 8, 0, 0, 2000, 0},
-    {"barrier", PLAN_BARRIER, 0, 1, 128, 0, 0, 0, 1000, 0},
-    {"allreduce", PLAN_REDUCE, 0, 1, 128, 8, 0, 0, 1000, 0},
-    {"allreduce", PLAN_REDUCE, 0, 1, 128, 64, 0, 0, 1000, 0},
+    {"put-signal", PLAN_PUT_SIGNAL, 2, 1, 256, 8, 0, 0, 1000, 0, 0},
+    {"put-signal", PLAN_PUT_SIGNAL, 2, 1, 256, PLAN_KIB(1), 0, 0, 1000, 0, 0},
+    {"put-signal", PLAN_PUT_SIGNAL, 2, 1, 256, PLAN_KIB(8), 0, 0, 1000, 0, 0},
+    {"put-signal", PLAN_PUT_SIGNAL, 2, 1, 256, PLAN_KIB(64), 0, 0, 500, 0, 0},
+    {"message", PLAN_MESSAGE, 2, 1, 32, 8, 0, 0, 2000, 0, 0},
+    {"message", PLAN_MESSAGE, 2, 1, 32, 64, 0, 0, 2000, 0, 0},
+    {"fetch-add", PLAN_FETCH_ADD, 2, 1, 1, 8, 0, 0, 2000, 0, 0},
+    {"barrier", PLAN_BARRIER, 0, 1, 128, 0, 0, 0, 1000, 0, 0},
+    {"allreduce", PLAN_REDUCE, 0, 1, 128, 8, 0, 0, 1000, 0, 0},
+    {"allreduce", PLAN_REDUCE, 0, 1, 128, 64, 0, 0, 1000, 0, 0},
 
-    {"stream-put", PLAN_STREAM_PUT, 2, 0, 0, 8, 0, 0, 100, 0},
-    {"stream-put", PLAN_STREAM_PUT, 2, 0, 0, PLAN_KIB(64), 0, 0, 100, 0},
-    {"stream-put", PLAN_STREAM_PUT, 2, 0, 0, PLAN_MIB(1), 0, 0, 100, 0},
-    {"stream-put-bw", PLAN_STREAM_PUT, 2, 0, 0, PLAN_MIB(16), 0, 0, 40, 1},
-    {"stream-put-bw", PLAN_STREAM_PUT, 2, 0, 0, PLAN_MIB(256), 0, 0, 8, 1},
-    {"stream-signal", PLAN_STREAM_SIGNAL, 2, 0, 0, 8, 0, 0, 64, 0},
-    {"stream-signal", PLAN_STREAM_SIGNAL, 2, 0, 0, PLAN_MIB(1), 0, 0, 64, 0},
-    {"stream-barrier", PLAN_STREAM_BARRIER, 0, 0, 0, 0, 0, 0, 100, 0},
-    {"stream-reduce", PLAN_STREAM_REDUCE, 0, 0, 0, 8, 0, 0, 100, 0},
-    {"stream-reduce", PLAN_STREAM_REDUCE, 0, 0, 0, 64, 0, 0, 100, 0},
-    {"graph-reduce", PLAN_GRAPH_REDUCE, 0, 0, 0, 8, 0, 0, 160, 0},
-    {"graph-reduce", PLAN_GRAPH_REDUCE, 0, 0, 0, 64, 0, 0, 160, 0},
+    {"stream-put", PLAN_STREAM_PUT, 2, 0, 0, 8, 0, 0, 100, 0, 0},
+    {"stream-put", PLAN_STREAM_PUT, 2, 0, 0, PLAN_KIB(64), 0, 0, 100, 0, 0},
+    {"stream-put", PLAN_STREAM_PUT, 2, 0, 0, PLAN_MIB(1), 0, 0, 100, 0, 0},
+    {"stream-put-bw", PLAN_STREAM_PUT, 2, 0, 0, PLAN_MIB(16), 0, 0, 40, 1, 0},
+    {"stream-put-bw", PLAN_STREAM_PUT, 2, 0, 0, PLAN_MIB(256), 0, 0, 8, 1, 0},
+    {"stream-signal", PLAN_STREAM_SIGNAL, 2, 0, 0, 8, 0, 0, 64, 0, 0},
+    {"stream-signal", PLAN_STREAM_SIGNAL, 2, 0, 0, PLAN_MIB(1), 0, 0, 64, 0, 0},
+    {"stream-barrier", PLAN_STREAM_BARRIER, 0, 0, 0, 0, 0, 0, 100, 0, 0},
+    {"stream-reduce", PLAN_STREAM_REDUCE, 0, 0, 0, 8, 0, 0, 100, 0, 0},
+    {"stream-reduce", PLAN_STREAM_REDUCE, 0, 0, 0, 64, 0, 0, 100, 0, 0},
+    {"graph-reduce", PLAN_GRAPH_REDUCE, 0, 0, 0, 8, 0, 0, 160, 0, 0},
+    {"graph-reduce", PLAN_GRAPH_REDUCE, 0, 0, 0, 64, 0, 0, 160, 0, 0},
 
-    {"finish", PLAN_FINISH, 0, 0, 0, PLAN_LARGEST, 0, 0, 1, 0},
+    {"halo-3d", PLAN_HALO, 2, 0, 0, PLAN_KIB(12288), 0, 0, 60, 0, PLAN_3D},
+    {"halo-3d-graph", PLAN_HALO_GRAPH, 2, 0, 0, PLAN_KIB(12288), 0, 0, 64, 0, PLAN_3D},
+    {"halo-3d-copy", PLAN_HALO_COPY, 2, 0, 0, PLAN_KIB(12288), 0, 0, 60, 0, PLAN_3D},
+    {"halo-3d-engine", PLAN_HALO_ENGINE, 2, 0, 0, PLAN_KIB(12288), 0, 0, 60, 0, PLAN_3D},
+    {"halo-3d-mpi", PLAN_HALO_MPI, 2, 0, 0, PLAN_KIB(12288), 0, 0, 10, 0, PLAN_3D},
+    {"halo-z", PLAN_HALO, 2, 0, 0, PLAN_MIB(4), 0, 0, 60, 0, PLAN_Z},
+    {"halo-z-copy", PLAN_HALO_COPY, 2, 0, 0, PLAN_MIB(4), 0, 0, 60, 0, PLAN_Z},
+    {"halo-x", PLAN_HALO, 2, 0, 0, PLAN_MIB(4), 0, 0, 60, 0, PLAN_X},
+    {"halo-2d", PLAN_HALO, 2, 0, 0, PLAN_KIB(16), 0, 0, 100, 0, PLAN_2D},
+    {"halo-2d-graph", PLAN_HALO_GRAPH, 2, 0, 0, PLAN_KIB(16), 0, 0, 160, 0, PLAN_2D},
+    {"halo-2d-copy", PLAN_HALO_COPY, 2, 0, 0, PLAN_KIB(16), 0, 0, 100, 0, PLAN_2D},
+    {"halo-2d-engine", PLAN_HALO_ENGINE, 2, 0, 0, PLAN_KIB(16), 0, 0, 100, 0, PLAN_2D},
+    {"halo-2d-mpi", PLAN_HALO_MPI, 2, 0, 0, PLAN_KIB(16), 0, 0, 40, 0, PLAN_2D},
+    {"halo-512", PLAN_HALO, 2, 0, 0, PLAN_KIB(12288), 0, 0, 60, 0, PLAN_512},
+    {"halo-512-graph", PLAN_HALO_GRAPH, 2, 0, 0, PLAN_KIB(12288), 0, 0, 64, 0, PLAN_512},
+    {"halo-512-engine", PLAN_HALO_ENGINE, 2, 0, 0, PLAN_KIB(12288), 0, 0, 60, 0, PLAN_512},
+    {"halo-512-mpi", PLAN_HALO_MPI, 2, 0, 0, PLAN_KIB(12288), 0, 0, 10, 0, PLAN_512},
+
+    {"finish", PLAN_FINISH, 0, 0, 0, PLAN_LARGEST, 0, 0, 1, 0, 0},
 };
 
 enum { PLAN_ROWS = sizeof plan_rows / sizeof *plan_rows, PLAN_IN_A_GRAPH = 16 };

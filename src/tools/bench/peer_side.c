@@ -106,6 +106,8 @@ static void verify_row(const peer_side *s, const plan_row *row, unsigned seed) {
 /* ------------------------------------------------------------------------------------------------ the rows */
 
 static peerwin_status run_batch(peer_side *s, const plan_row *row, int iterations, double *us_out) {
+    if (row->halo != PLAN_NO_HALO)
+        return peer_halo_batch(s, row, iterations, us_out);
     return row->blocks > 0 ? peer_device_batch(s, row, iterations, us_out)
                            : peer_stream_batch(s, row, iterations, us_out);
 }
@@ -204,6 +206,7 @@ static void run_all(peer_side *s, FILE *rows) {
         else
             run_row(s, row, (unsigned)i + 1, rows);
     }
+    peer_halo_close(s);
     us = longest(finish(s));
     for (int i = 0; i < PLAN_ROWS; i++)
         if (wanted(s, &plan_rows[i]) && plan_rows[i].work == PLAN_FINISH)

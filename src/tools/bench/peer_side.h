@@ -28,6 +28,8 @@ typedef struct {
     char *there;  /* the partner's segment */
     int partner;  /* of ranks 0 and 1: the other one */
     uint64_t messages;
+    halo_run halo;         /* of the last row of ghosts, */
+    int halo_number;       /* of which blocks: PLAN_NO_HALO = it is not open */
     peer_kernels *kernels; /* NULL = this build has none */
 } peer_side;
 
@@ -36,11 +38,15 @@ typedef struct {
  * there is no such thing in this build or on this machine; every other failure ends the job.
  */
 peerwin_status peer_stream_batch(peer_side *s, const plan_row *row, int iterations, double *us_out);
+peerwin_status peer_halo_batch(peer_side *s, const plan_row *row, int iterations, double *us_out);
 peerwin_status peer_device_batch(peer_side *s, const plan_row *row, int iterations, double *us_out);
 
 /** Loads the kernels; s->kernels stays NULL, with a message, if the device cannot take them. */
 void peer_kernels_load(peer_side *s);
 void peer_kernels_unload(peer_side *s);
+
+/** Ends what rows of ghosts have left open. */
+void peer_halo_close(peer_side *s);
 
 /** Waits until the stream has done its work, as the library does. */
 void peer_wait(const peer_side *s);

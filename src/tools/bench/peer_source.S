@@ -19,6 +19,10 @@
         text    bench_peer_program, peer_nvshmem.cu
         text    bench_peer_rows, peer_nvshmem_rows.cuh
         text    bench_peer_kernels, peer_nvshmem_kernels.cuh
+        text    bench_peer_halo, peer_nvshmem_halo.cuh
         text    bench_peer_plan, peer_plan.h
+        text    bench_halo_shape, halo_shape.h
+        text    bench_halo_kernels_h, halo_kernels.h
+        text    bench_halo_kernels, halo_kernels.cuh
 
         .section .note.GNU-stack, "", %progbits

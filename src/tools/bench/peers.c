@@ -37,7 +37,7 @@ static void plan_jobs(peers *p) {
         if (p->program[0] != '\0')
             add_job(p, p->opt.ranks[i], PEER_THEIRS, false);
     }
-    if (p->opt.ranks[0] == 2 && (p->opt.works & 1u << PLAN_STREAM_BARRIER) != 0)
+    if (p->opt.ranks[0] == 2 && p->gpus < 2 && (p->opt.works & 1u << PLAN_STREAM_BARRIER) != 0)
         add_job(p, 2, PEER_OURS, true);
 }
 
@@ -80,6 +80,8 @@ static bool was_asked_for(const peers *p, int i) {
     int ranks = 0;
     bool found = false;
     const char *name = peer_limit_row(i, &ranks);
+    if (peer_limit_is_apart(i) != (ranks <= p->gpus))
+        return false;
     name += strncmp(name, "sliced-", 7) == 0 ? 7 : 0;
     for (int k = 0; k < PLAN_ROWS; k++)
         found = found || (strcmp(plan_rows[k].name, name) == 0 && (p->opt.works & 1u << plan_rows[k].work) != 0);

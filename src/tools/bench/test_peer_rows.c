@@ -110,23 +110,31 @@ static void reasons_are_named_once(void **state) {
     peer_table_free(&table);
 }
 
-/* The outcomes of all limits, as numbers of each. */
-static void check_all(const peer_table *table, int seen[3]) {
+/* The outcomes of all limits of a list, as numbers of each. */
+static int check_all(const peer_table *table, bool apart, int seen[3]) {
     int count = 0;
     peer_row *rows = peer_table_merge(table, &count);
     memset(seen, 0, 3 * sizeof *seen);
+    int limits = 0;
     for (int i = 0; i < peer_limit_count(); i++)
-        seen[peer_limit_check(i, rows, count).outcome]++;
+        if (peer_limit_is_apart(i) == apart) {
+            seen[peer_limit_check(i, rows, count).outcome]++;
+            limits++;
+        }
     free(rows);
+    return limits;
 }
 
-/* Just kept, and just broken, in all four kinds of limits. */
+/* Just kept, and just broken, in the kinds of limits that look at NVSHMEM, at the driver's copy, or at nothing else. */
 static void limits_are_held_against_the_figures(void **state) {
     (void)state;
     peer_table table = {0};
     int seen[3];
-    check_all(&table, seen);
-    assert_int_equal(seen[PEER_NO_FIGURE], peer_limit_count());
+    for (int apart = 0; apart < 2; apart++) {
+        const int limits = check_all(&table, apart != 0, seen);
+        assert_true(limits > 10);
+        assert_int_equal(seen[PEER_NO_FIGURE], limits);
+    }
     feed(&table,
          "row copy 268435456 MB/s 2000000\nrow put-all 268435456 MB/s 1800000\nrow put-1 16777216 MB/s 47600\n"
          "row stream-barrier 0 us 3.2\nrow fetch-add 8 us 0.2\n",
@@ -135,7 +143,7 @@ static void limits_are_held_against_the_figures(void **state) {
          "row put-all 268435456 MB/s 1440000\nrow put-1 16777216 MB/s 28000\nrow stream-barrier 0 us 5\n"
          "row fetch-add 8 us 0.2\n",
          2, PEER_THEIRS, 0);
-    check_all(&table, seen);
+    check_all(&table, false, seen);
     assert_int_equal(seen[PEER_KEPT], 6);
     assert_int_equal(seen[PEER_BROKEN], 0);
     peer_table_free(&table);
@@ -147,9 +155,45 @@ static void limits_are_held_against_the_figures(void **state) {
          "row put-all 268435456 MB/s 1440000\nrow put-1 16777216 MB/s 28000\nrow stream-barrier 0 us 5\n"
          "row fetch-add 8 us 0.2\n",
          2, PEER_THEIRS, 0);
-    check_all(&table, seen);
+    check_all(&table, false, seen);
     assert_int_equal(seen[PEER_KEPT], 0);
     assert_int_equal(seen[PEER_BROKEN], 6);
+    peer_table_free(&table);
+}
+
+static void exchanges_are_held_against_other_rows(void **state) {
+    (void)state;
+    static const char *const figures[] = {
+        "row halo-3d 12582912 us 125\nrow halo-3d-copy 12582912 us 100\nrow halo-3d-mpi 12582912 us 1250\n"
+        "row halo-x 4194304 us 30\nrow halo-z 4194304 us 10\n",
+        "row halo-3d 12582912 us 126\nrow halo-3d-copy 12582912 us 100\nrow halo-3d-mpi 12582912 us 1250\n"
+        "row halo-x 4194304 us 31\nrow halo-z 4194304 us 10\n"};
+    for (int broken = 0; broken < 2; broken++) {
+        peer_table table = {0};
+        int seen[3];
+        feed(&table, figures[broken], 2, PEER_OURS, 0);
+        check_all(&table, false, seen);
+        assert_int_equal(seen[PEER_KEPT], broken ? 0 : 3);
+        assert_int_equal(seen[PEER_BROKEN], broken ? 3 : 0);
+        check_all(&table, true, seen);
+        assert_int_equal(seen[PEER_KEPT] + seen[PEER_BROKEN], 0);
+        peer_table_free(&table);
+    }
+}
+
+/* The same figures, and other promises. */
+static void ranks_on_devices_of_their_own_have_other_limits(void **state) {
+    (void)state;
+    peer_table table = {0};
+    int seen[3];
+    feed(&table, "row stream-barrier 0 us 3.4\nrow get-1 16777216 MB/s 36000\n", 2, PEER_OURS, 0);
+    feed(&table, "row stream-barrier 0 us 10\nrow get-1 16777216 MB/s 9000\n", 2, PEER_THEIRS, 0);
+    check_all(&table, true, seen);
+    assert_int_equal(seen[PEER_KEPT], 2);
+    assert_int_equal(seen[PEER_BROKEN], 0);
+    check_all(&table, false, seen);
+    assert_int_equal(seen[PEER_KEPT], 1); /* 0.65 x, but not 3.2 us */
+    assert_int_equal(seen[PEER_BROKEN], 1);
     peer_table_free(&table);
 }
 
@@ -160,6 +204,8 @@ int main(void) {
         cmocka_unit_test(the_row_in_which_a_run_ended_is_known),
         cmocka_unit_test(reasons_are_named_once),
         cmocka_unit_test(limits_are_held_against_the_figures),
+        cmocka_unit_test(exchanges_are_held_against_other_rows),
+        cmocka_unit_test(ranks_on_devices_of_their_own_have_other_limits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -56,10 +56,14 @@ says '^2  *start  *256 MiB  us  *[0-9.]* ([0-9.]*\.\.[0-9.]*)  *1000000000 ('
 for row in put-1 put-16 get-1 put-signal message fetch-add barrier allreduce; do
     says "^2  *$row  .* [0-9.]* ([0-9.]*\.\.[0-9.]*)  *- *-\$"
 done
+for row in halo-2d halo-2d-graph halo-2d-copy halo-2d-engine halo-2d-mpi; do
+    says "^2  *$row  *16 KiB  us  *[0-9.]* ("
+done
 says '^2  *only-theirs  *8 B  us  *- *5\.000 ('
 says '^2  *sliced-stream-barrier .* - *-$'
 says '^PASS .*start, 256 MiB, 2 ranks  *at most 0.2 x NVSHMEM'
 says '^FAIL .*stream-barrier, 2 ranks  *at most 0.65 x NVSHMEM'
+says '^[A-Z]*  *halo-2d, 16 KiB, 2 ranks  *at most 0.1 x halo-2d-mpi  *[0-9]'
 says '^no figure  *put-16, 256 MiB, 2 ranks'
 says '^nvshmem: stand-in 1$'
 awk -F, '$1 == "stream-put" && $2 == 8 && $3 == 2 { seen[$4] = $8; ratio[$4] = $13; runs[$4] = $6 }
