@@ -6,8 +6,10 @@
  * files, context, cases, results; or jobs of both sides beside NVSHMEM (peers.h). Exit status: 0, 1 if something
  * failed, 2 if the command line is wrong.
  */
+#define _GNU_SOURCE
 #include "bench.h"
 #include "machine.h"
+#include "peer_place.h"
 #include "peers.h"
 #include "report.h"
 
@@ -100,6 +102,7 @@ static int run(int argc, char **argv) {
 int main(int argc, char **argv) {
     if (options_ask_for_peers(argc, argv))
         return peers_main(argc, argv);
+    place_take(); /* before MPI's threads begin */
     MPI_Init(&argc, &argv);
     const int status = run(argc, argv);
     MPI_Finalize();

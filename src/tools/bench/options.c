@@ -22,9 +22,9 @@ static const char help_text[] =
     "\n"
     "  --only CASE[,CASE...]  measure these cases only (--list names them)\n"
     "                         a single one may stand alone: peerwin-bench halo\n"
-    "  --block D,N[,G[,F[,B]]] in the case halo: blocks of D dimensions of N cells, ghosts G deep, F fields, elements "
-    "of\n"
-    "                         B bytes (default: several; G, F, B are 1, 1, 8)\n"
+    "  --block D,N[,G[,F[,B]]] in the case halo: D dimensions of N cells, ghosts G deep, F fields, elements of B "
+    "bytes\n"
+    "                         (default: several such blocks; G, F, B are 1, 1, 8)\n"
     "  --quick                fewer sizes and shorter batches: seconds instead of a minute\n"
     "  --repeats N            interleaved repetitions of each row, 9 to 999 (default 11, with --quick 9)\n"
     "  --space host|cuda      where the windows live (default host)\n"
@@ -44,6 +44,9 @@ static const char help_text[] =
     "\n"
     "  --peers                do that; --only, --quick, --csv, --json, --plot as above, --repeats is rounds (5)\n"
     "  --ranks N[,N...]       numbers of ranks (default 2,4,8); all rows are measured on 2, some on any number\n"
+    "  --place HOW            processors of the ranks: spread (several cores each, the default), core (one each), "
+    "none\n"
+    "                         (the launcher's choice, the default with --mpirun)\n"
     "  --limits               end with status 1 unless every promise of speed is kept; they are listed in any case\n"
     "  --seconds N            begin no round that might end later than that (default 200)\n"
     "  --logs DIR             where programs, their output and their figures go (default peerwin-bench-logs)\n"
@@ -87,6 +90,8 @@ static options complete_peers(options opt, int ranks) {
         opt.seconds = DEFAULT_SECONDS;
     if (opt.ranks[0] == 0)
         memcpy(opt.ranks, (const int[]){2, 4, 8, 0}, 4 * sizeof(int));
+    if (!opt.placed)
+        opt.place = opt.mpirun != NULL ? PLACE_NONE : PLACE_SPREAD;
     if (opt.logs == NULL)
         opt.logs = "peerwin-bench-logs";
     opt.cuda = true;
@@ -102,8 +107,8 @@ static options complete(options opt, int ranks) {
     if (opt.peers || opt.peer_run != NULL)
         return complete_peers(opt, ranks);
     if (opt.limits || opt.seconds != 0 || opt.logs != NULL || opt.mpirun != NULL || opt.program != NULL ||
-        opt.ranks[0] != 0)
-        return options_bad("--limits, --seconds, --logs, --mpirun, --nvshmem and --ranks go with --peers");
+        opt.ranks[0] != 0 || opt.placed)
+        return options_bad("--limits, --seconds, --logs, --mpirun, --nvshmem, --place and --ranks go with --peers");
     if (!opt.cuda && (opt.kinds != 0 || opt.largest != 0))
         return options_bad("--kinds and --largest go with --space cuda");
     if (!choose_cases(&opt, ranks))
@@ -135,6 +140,7 @@ enum {
     OPT_HELP,
     OPT_PEERS,
     OPT_RANKS,
+    OPT_PLACE,
     OPT_LIMITS,
     OPT_SECONDS,
     OPT_LOGS,
@@ -158,6 +164,7 @@ static const struct option known[] = {
     {"help", no_argument, NULL, OPT_HELP},
     {"peers", no_argument, NULL, OPT_PEERS},
     {"ranks", required_argument, NULL, OPT_RANKS},
+    {"place", required_argument, NULL, OPT_PLACE},
     {"limits", no_argument, NULL, OPT_LIMITS},
     {"seconds", required_argument, NULL, OPT_SECONDS},
     {"logs", required_argument, NULL, OPT_LOGS},
@@ -242,6 +249,8 @@ static bool take(int option, const char *value, options *opt) {
         return options_parse_halo(value, opt);
     case OPT_KINDS:
         return options_parse_kinds(value, opt);
+    case OPT_PLACE:
+        return options_parse_place(value, opt);
     case OPT_RANKS:
         return options_parse_ranks(value, opt);
     case OPT_HELP:

@@ -16,6 +16,9 @@ enum { OPTIONS_MAX_RANKS = 9 };
 /** What to do after parsing. */
 typedef enum { OPTIONS_RUN = 0, OPTIONS_DONE = 1, OPTIONS_BAD = 2 } options_action;
 
+/** Which processors ranks get: where the launcher puts them, a core each, or several cores each (peers_place.c). */
+typedef enum { PLACE_NONE = 0, PLACE_CORE = 1, PLACE_SPREAD = 2 } options_place;
+
 /** Blocks whose ghosts are exchanged. */
 typedef struct {
     int dims;   /* 1 to 3; 0 = the usual ones */
@@ -45,10 +48,12 @@ typedef struct {
     unsigned works;               /* bit i = measure rows of plan_work i */
     const char *only;             /* as given, for the jobs that are started; NULL = all */
     int ranks[OPTIONS_MAX_RANKS]; /* numbers of ranks, ended by 0 */
-    int seconds;                  /* no round begins if it might end later */
-    const char *logs;             /* directory */
-    const char *mpirun;           /* how jobs are started, NULL = as found when this was built */
-    const char *program;          /* in place of the NVSHMEM program, NULL = the one to be built */
+    options_place place;
+    bool placed;          /* it was asked for */
+    int seconds;          /* no round begins if it might end later */
+    const char *logs;     /* directory */
+    const char *mpirun;   /* how jobs are started, NULL = as found when this was built */
+    const char *program;  /* in place of the NVSHMEM program, NULL = the one to be built */
     const char *peer_run; /* file for the rows of peerwin's side: this process is a rank of that; NULL = it is not */
 } options;
 

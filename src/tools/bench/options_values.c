@@ -178,6 +178,18 @@ bool options_parse_kinds(const char *text, options *opt) {
     }
 }
 
+bool options_parse_place(const char *text, options *opt) {
+    static const char *const names[] = {"none", "core", "spread"};
+    for (int i = 0; i < 3; i++)
+        if (strcmp(text, names[i]) == 0) {
+            opt->place = (options_place)i;
+            opt->placed = true;
+            return true;
+        }
+    *opt = options_bad("--place takes none, core or spread, not '%s'", text);
+    return false;
+}
+
 bool options_parse_space(const char *text, options *opt) {
     opt->cuda = strcmp(text, "cuda") == 0;
     if (!opt->cuda && strcmp(text, "host") != 0)

@@ -31,6 +31,8 @@ bool options_parse_number(const char *option, const char *text, long least, long
 /** With --peers, what is selected is what a row does: put-1 brings put-16. */
 bool options_parse_works(const char *text, options *opt);
 
+bool options_parse_place(const char *text, options *opt);
+
 /** Numbers of ranks, with commas. */
 bool options_parse_ranks(const char *text, options *opt);
 

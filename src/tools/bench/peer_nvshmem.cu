@@ -12,6 +12,7 @@
  * the communicator. Exit status 1 if anything fails.
  */
 #include "peer_nvshmem_halo.cuh"
+#include "peer_place.h"
 
 #include <vector>
 
@@ -218,7 +219,9 @@ static double finish(side &s) {
 /* The context is there before the clock starts. */
 static void take_device(side &s) {
     int devices = 0, driver = 0;
+    char cpus[PLACE_TEXT];
     cudaDeviceProp about;
+    place_of_all(s.rank, s.size, cpus);
     CHECK(cudaGetDeviceCount(&devices));
     CHECK(cudaSetDevice(s.rank % devices));
     CHECK(cudaFree(NULL));
@@ -226,7 +229,8 @@ static void take_device(side &s) {
     CHECK(cudaGetDeviceProperties(&about, s.rank % devices));
     CHECK(cudaDriverGetVersion(&driver));
     if (s.rank == 0)
-        fprintf(s.rows, "device %s, driver for CUDA %d.%d\n", about.name, driver / 1000, driver % 1000 / 10);
+        fprintf(s.rows, "device %s, driver for CUDA %d.%d\ncpus %s\n", about.name, driver / 1000, driver % 1000 / 10,
+                cpus);
 }
 
 /* Rows that are measures for peerwin's own, and graphs whose exchanges would need numbers of their own, are none here.
@@ -249,6 +253,7 @@ static void run_all(side &s) {
 
 int main(int argc, char **argv) {
     side s = side();
+    place_take();
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &s.rank);
     MPI_Comm_size(MPI_COMM_WORLD, &s.size);

@@ -35,6 +35,16 @@ static void add_missing(peer_table *table, const char *prefix, const char *text,
     memcpy(table->missing[side][table->num_missing[side]++], entry, sizeof entry);
 }
 
+static void add_place(peer_table *table, const char *text, int ranks, int side) {
+    char entry[PEER_TEXT];
+    text_format(entry, sizeof entry, "%d ranks: %s", ranks, text);
+    for (int i = 0; i < table->num_places[side]; i++)
+        if (strcmp(table->places[side][i], entry) == 0)
+            return;
+    if (table->num_places[side] < PEER_MOST_PLACES)
+        memcpy(table->places[side][table->num_places[side]++], entry, sizeof entry);
+}
+
 static void add_sample(peer_table *table, const peer_sample *sample) {
     if (table->count == table->room) {
         const int room = table->room == 0 ? 256 : 2 * table->room;
@@ -73,6 +83,8 @@ bool peer_table_read(peer_table *table, FILE *file, const char *prefix, int rank
             add_sample(table, &sample);
         else if (strncmp(line, "missing ", 8) == 0)
             add_missing(table, prefix, line + 8, ranks, side);
+        else if (strncmp(line, "cpus ", 5) == 0)
+            add_place(table, line + 5, ranks, side);
         else if (strncmp(line, "version ", 8) == 0)
             keep_text(table->version[side], sizeof table->version[side], line + 8);
         else if (strncmp(line, "device ", 7) == 0)

@@ -4,7 +4,8 @@
  *
  * What the two sides of --peers have measured, run by run, and put side by side. A side's file has lines
  *
- *   version TEXT | device TEXT | at NAME BYTES | row NAME BYTES UNIT VALUE | missing NAME BYTES: REASON | done
+ *   version TEXT | device TEXT | cpus TEXT | at NAME BYTES | row NAME BYTES UNIT VALUE | missing NAME BYTES: REASON |
+ * done
  *
  * with UNIT us or MB/s. "at" says what begins, so that it is known what a run ended in; "done" comes last, if the side
  * came to its end. Other lines are not looked at.
@@ -23,7 +24,8 @@ enum {
     PEER_MAX_ROUNDS = 99,
     PEER_NAME = 48,
     PEER_TEXT = 256,
-    PEER_MOST_MISSING = 48
+    PEER_MOST_MISSING = 48,
+    PEER_MOST_PLACES = 24
 };
 
 /** One figure of one run. */
@@ -45,6 +47,8 @@ typedef struct {
     char at[PEER_NAME]; /* the row in which the run ended that was read last, "" = in none */
     char missing[PEER_SIDES][PEER_MOST_MISSING][PEER_TEXT]; /* "NAME, RANKS ranks: REASON", each once */
     int num_missing[PEER_SIDES];
+    char places[PEER_SIDES][PEER_MOST_PLACES][PEER_TEXT]; /* "RANKS ranks: CPUs of each", each once */
+    int num_places[PEER_SIDES];
 } peer_table;
 
 /**

@@ -8,6 +8,7 @@
 #define _GNU_SOURCE
 #include "peer_side.h"
 
+#include "peer_place.h"
 #include "peers.h"
 
 #include <stdio.h>
@@ -214,13 +215,15 @@ static void run_all(peer_side *s, FILE *rows) {
 }
 
 static FILE *open_rows(const bench *b, const char *device) {
+    char cpus[PLACE_TEXT];
+    place_of_all(b->rank, b->size, cpus);
     if (b->rank != 0)
         return NULL;
     FILE *rows = fopen(b->opt.peer_run, "we");
     if (rows == NULL)
         bench_fail("cannot write %s", b->opt.peer_run);
-    fprintf(rows, "device %s\nversion peerwin v%d.%d.%d\n", device, PEERWIN_VERSION_MAJOR, PEERWIN_VERSION_MINOR,
-            PEERWIN_VERSION_PATCH);
+    fprintf(rows, "device %s\ncpus %s\nversion peerwin v%d.%d.%d\n", device, cpus, PEERWIN_VERSION_MAJOR,
+            PEERWIN_VERSION_MINOR, PEERWIN_VERSION_PATCH);
     return rows;
 }
 

@@ -21,6 +21,7 @@
         text    bench_peer_kernels, peer_nvshmem_kernels.cuh
         text    bench_peer_halo, peer_nvshmem_halo.cuh
         text    bench_peer_plan, peer_plan.h
+        text    bench_peer_place, peer_place.h
         text    bench_halo_shape, halo_shape.h
         text    bench_halo_kernels_h, halo_kernels.h
         text    bench_halo_kernels, halo_kernels.cuh

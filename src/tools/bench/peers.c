@@ -113,6 +113,8 @@ static void report_texts(peers *p) {
     for (int side = 0; side < PEER_SIDES; side++) {
         if (p->table.version[side][0] != '\0')
             report_note(p->out, peers_name(side), p->table.version[side]);
+        for (int i = 0; i < p->table.num_places[side]; i++)
+            report_note(p->out, side == PEER_OURS ? "peerwin on CPUs" : "nvshmem on CPUs", p->table.places[side][i]);
         for (int i = 0; i < p->table.num_missing[side]; i++)
             report_note(p->out, side == PEER_OURS ? "peerwin has no figure for" : "nvshmem has no figure for",
                         p->table.missing[side][i]);

@@ -22,7 +22,7 @@ enum { PATH = 4096, BUILD_LIMIT_S = 180, ASK_LIMIT_S = 20 };
 
 /* peer_source.S */
 extern const char bench_peer_program[], bench_peer_rows[], bench_peer_kernels[], bench_peer_halo[], bench_peer_plan[],
-    bench_halo_shape[], bench_halo_kernels_h[], bench_halo_kernels[];
+    bench_peer_place[], bench_halo_shape[], bench_halo_kernels_h[], bench_halo_kernels[];
 
 static const struct {
     const char *name;
@@ -33,6 +33,7 @@ static const struct {
     {"peer_nvshmem_kernels.cuh", bench_peer_kernels},
     {"peer_nvshmem_halo.cuh", bench_peer_halo},
     {"peer_plan.h", bench_peer_plan},
+    {"peer_place.h", bench_peer_place},
     {"halo_shape.h", bench_halo_shape},
     {"halo_kernels.h", bench_halo_kernels_h},
     {"halo_kernels.cuh", bench_halo_kernels},

@@ -8,6 +8,7 @@
 #include "peers_job.h"
 
 #include "child.h"
+#include "peers_place.h"
 #include "report.h"
 #include "text.h"
 
@@ -59,18 +60,8 @@ static void list_names(unsigned works, char *names, size_t size) {
     }
 }
 
-/*
- * Where there are processors for all, each rank gets its own: otherwise two of them may begin on one, and what is
- * enqueued by the host then takes twice the time for a while.
- */
-static const char *launcher(const peers *p, int ranks) {
-    if (p->opt.mpirun != NULL)
-        return p->opt.mpirun;
-    return sysconf(_SC_NPROCESSORS_ONLN) >= 2L * ranks ? BENCH_MPIRUN_OWN : BENCH_MPIRUN;
-}
-
 static void make_command(const peers *p, const peer_job *job, const char *rows, child_command *command) {
-    child_words(command, launcher(p, job->ranks));
+    child_words(command, p->opt.mpirun != NULL ? p->opt.mpirun : BENCH_MPIRUN);
     child_word(command, "-n");
     child_word(command, "%d", job->ranks);
     if (job->side == PEER_THEIRS) {
@@ -124,7 +115,7 @@ static int limit_of_job(const peers *p) {
 }
 
 static bool start_job(peers *p, const peer_job *job, int round) {
-    char rows[PATH], log[PATH], none[PATH], share[16], works[16], libraries[2 * PATH];
+    char rows[PATH], log[PATH], none[PATH], share[16], works[16], libraries[2 * PATH], cpus[PATH];
     const char *old = getenv("LD_LIBRARY_PATH");
     const char *sort = job->sliced ? "-sliced" : "";
     child_command command = {.count = 0};
@@ -135,8 +126,10 @@ static bool start_job(peers *p, const peer_job *job, int round) {
     text_format(share, sizeof share, "%d", thread_share(p, job->ranks));
     text_format(works, sizeof works, "%u", p->opt.works & ~job->skipped);
     text_format(libraries, sizeof libraries, "%s%s%s", p->library_dir, old != NULL ? ":" : "", old != NULL ? old : "");
-    const char *environment[16] = {"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", share};
-    int used = 2;
+    peers_place(p->opt.place, job->ranks, p->gpus, cpus, sizeof cpus);
+    const char *environment[20] = {"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", share, "PEER_CPUS",
+                                   cpus[0] != '\0' ? cpus : NULL};
+    int used = 4;
     if (job->sliced) {
         environment[used++] = "CUDA_MPS_PIPE_DIRECTORY";
         environment[used++] = none;

@@ -99,6 +99,12 @@ run 1 --repeats 1 --only stream-signal --limits --nvshmem "$dir/good"
 run 1 --repeats 1 --only stream-put --nvshmem "$dir/good" --mpirun false
 says 'peerwin on 2 ranks: exit status 1'
 
+# Processors: what a job is given, it has. (Where there are too few cores, it is given none.)
+run 0 --repeats 1 --only stream-put --place spread --nvshmem "$dir/good"
+says '^peerwin on CPUs: 2 ranks: [0-9]'
+cpus=$(sed -n 's/.* PEER_CPUS=\([0-9,;]*\) .*/\1/p' "$dir/logs/peerwin-2.log" | tail -n 1)
+[ -z "$cpus" ] || says "^peerwin on CPUs: 2 ranks: ${cpus%%[,;]*}[-,;]"
+
 # Time that is up.
 run 0 --repeats 9 --only stream-put --seconds 1 --nvshmem "$dir/good"
 says 'peerwin-bench: [1-8] rounds of 9: '
@@ -138,4 +144,6 @@ wrong --peers --seconds 0
 wrong --peers --kinds fd
 wrong --peers --one-side x
 wrong --peers --plot x.gif
+wrong --peers --place everywhere
+wrong --peers --block 2,8
 OMPI_COMM_WORLD_SIZE=2 wrong --peers
