@@ -21,12 +21,13 @@ struct way {
     double *times;          /* per run, microseconds per iteration */
 };
 
-static bool open_way(struct way *way, int which, const struct block *block, struct space *space, int runs) {
+static bool open_way(struct way *way, int which, const struct block *block, struct space *space,
+                     const struct options *options) {
     way->comm = comm_open(which == MPI, block, space);
     if (way->comm == NULL)
         return false;
-    way->times = calloc((size_t)runs, sizeof(*way->times));
-    if (agree(way->times != NULL && problem_init(&way->problem, block, space, way->comm)))
+    way->times = calloc((size_t)options->compare, sizeof(*way->times));
+    if (agree(way->times != NULL && problem_init(&way->problem, &options->deck, block, space, way->comm)))
         return true;
     if (block->rank == 0)
         fprintf(stderr, "heat: a rank is out of memory\n");
@@ -57,7 +58,7 @@ static bool finish_run(struct way *way, int run, const struct block *block, cons
     way->comm->add(way->comm, &outcome->result);
     outcome_judge(outcome);
     way->times[run] = outcome_microseconds(outcome);
-    if (block->rank == 0 && options->csv)
+    if (block->rank == 0 && options->deck.csv)
         outcome_print_csv(outcome);
     return outcome->passed;
 }
@@ -71,7 +72,7 @@ static bool run_both(struct way ways[NUM_WAYS], int run, const struct block *blo
         problem_reset(&way->problem);
         way->outcome = (struct outcome){.options = options, .block = block, .comm = way->comm->name};
     }
-    for (int step = 0; step < options->steps; step++)
+    for (int step = 0; step < options->deck.steps; step++)
         step_both(ways, step, progress);
     for (int which = 0; which < NUM_WAYS; which++)
         passed = finish_run(&ways[which], run, block, options) && passed;
@@ -103,15 +104,15 @@ bool compare(const struct block *block, struct space *space, const struct option
     struct progress progress;
     bool passed = true;
 
-    const bool ready = open_way(&ways[PEERWIN], PEERWIN, block, space, options->compare) &&
-                       open_way(&ways[MPI], MPI, block, space, options->compare);
-    if (ready && block->rank == 0 && options->csv)
+    const bool ready =
+        open_way(&ways[PEERWIN], PEERWIN, block, space, options) && open_way(&ways[MPI], MPI, block, space, options);
+    if (ready && block->rank == 0 && options->deck.csv)
         outcome_print_header();
     if (ready)
-        progress_begin(&progress, block, NUM_WAYS * options->compare * options->steps);
+        progress_begin(&progress, block, NUM_WAYS * options->compare * options->deck.steps);
     for (int run = 0; ready && run < options->compare; run++)
         passed = run_both(ways, run, block, options, &progress) && passed;
-    if (ready && block->rank == 0 && !options->csv)
+    if (ready && block->rank == 0 && !options->deck.csv)
         print_medians(ways, options);
     for (int which = 0; which < NUM_WAYS; which++)
         close_way(&ways[which]);

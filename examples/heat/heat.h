@@ -4,10 +4,10 @@
  *
  * heat: conduction of heat on a square, solved implicitly by conjugate gradients, spread over the ranks of a job.
  *
- * The square is cut into one block of cells per rank. The course of the solution (problem.c, solver.c) is one code.
- * Where the fields are and who sweeps over them is behind `struct space`: the processor (space_host.c) or a GPU
- * (space_cuda.cu). How the ranks communicate is behind `struct comm`: by windows (comm_peerwin.c), or by messages
- * (comm_mpi.c; comm_staged.c for fields on a GPU).
+ * What is to be solved says a deck (deck.h). The square is cut into one block of cells per rank. The course of the
+ * solution (problem.c, solver.c) is one code. Where the fields are and who sweeps over them is behind `struct space`:
+ * the processor (space_host.c) or a GPU (space_cuda.cu). How the ranks communicate is behind `struct comm`: by windows
+ * (comm_peerwin.c), or by messages (comm_mpi.c; comm_staged.c for fields on a GPU).
  */
 #ifndef HEAT_H
 #define HEAT_H
@@ -18,6 +18,8 @@
 #include <stddef.h>
 #include <stdio.h>
 
+#include "deck.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -27,19 +29,23 @@ extern "C" {
 enum graph { GRAPH_AUTO, GRAPH_YES, GRAPH_NO };
 
 struct options {
-    int n;             /* cells per direction */
-    int steps;         /* time steps */
+    const char *file;  /* input deck, NULL = the benchmark */
+    struct deck deck;  /* what is in it, with what the command line says instead */
     bool cuda;         /* fields and sweeps on the GPU */
     enum graph graph;  /* whether iterations become a CUDA graph */
     bool mpi;          /* communicate by messages, not windows */
     int compare;       /* runs each way, interleaved, 0 = do not compare */
-    bool csv;          /* print machine-readable lines */
     bool help;         /* print the usage and do nothing else */
-    const char *image; /* file to write the picture to, NULL = none */
+    int n, steps;      /* what the command line says, 0 = nothing */
+    bool csv;          /* the same */
+    const char *image; /* the same, NULL = nothing */
 };
 
-/* True if argv is fine. Otherwise `problem` says what is wrong with it. */
+/* True if argv is fine. Otherwise `problem` says what is wrong with it. The deck is not read yet. */
 bool options_parse(int argc, char **argv, struct options *options_out, char *problem, size_t problem_size);
+
+/* Reads the deck on rank 0, for all. False on every rank, with the reason in `problem`, if there is something wrong. */
+bool options_load(struct options *options, char *problem, size_t problem_size);
 void options_usage(void);
 
 /* ------------------------------------------------------------------------------------------------ block.c */
@@ -220,6 +226,7 @@ bool agree(bool mine);
 
 /* Fields of a GPU come in twos where a sweep reads what others still need: [0] first, then by turns. */
 struct problem {
+    const struct deck *deck;
     struct block block;
     struct space *space;
     double dx;
@@ -234,7 +241,8 @@ struct problem {
 };
 
 /* Allocates the fields and sets density, energy and conductivities. False if this rank is out of memory. */
-bool problem_init(struct problem *problem, const struct block *block, struct space *space, struct comm *comm);
+bool problem_init(struct problem *problem, const struct deck *deck, const struct block *block, struct space *space,
+                  struct comm *comm);
 void problem_free(struct problem *problem);
 
 /* Back to the beginning. */
@@ -243,11 +251,11 @@ void problem_reset(struct problem *problem);
 /* This rank's part of the result: the sum of dx * dx * density * u. */
 double problem_total(struct problem *problem);
 
-/* Whether a cell of the whole square is made of the light material. */
-bool problem_in_pipe(int n, int x, int y);
+/* The density of a cell of the whole square. */
+double problem_density(const struct deck *deck, int x, int y);
 
-/* The published result for this size and number of steps; false if there is none. */
-bool problem_published(int n, int steps, double *result_out);
+/* The published result for this deck; false if there is none. */
+bool problem_published(const struct deck *deck, double *result_out);
 
 struct run {
     long iterations; /* in all steps */
@@ -308,7 +316,7 @@ bool picture_available(void);
  * Collects u on rank 0 and writes it to `file` as a PNG, colours by the logarithm of u. Collective; `file` is for rank
  * 0 only. False on every rank, after a message, if it could not be written.
  */
-bool picture_write(FILE *file, const struct block *block, struct comm *comm);
+bool picture_write(FILE *file, const struct deck *deck, const struct block *block, struct comm *comm);
 
 #ifdef __cplusplus
 }

@@ -33,18 +33,18 @@ static int simulate(struct problem *problem, struct comm *comm, const struct opt
     struct progress progress;
     int status = STATUS_FINE;
 
-    progress_begin(&progress, &problem->block, options->steps);
-    for (int step = 0; step < options->steps; step++)
+    progress_begin(&progress, &problem->block, options->deck.steps);
+    for (int step = 0; step < options->deck.steps; step++)
         solver_step(problem, comm, &progress, &outcome.run);
     outcome.way = comm->in_stream ? problem->space->way(problem) : "";
     outcome.result = problem_total(problem);
     comm->add(comm, &outcome.result);
     outcome_judge(&outcome);
-    if (options->image != NULL && !picture_write(image, &problem->block, comm))
+    if (options->deck.image[0] != '\0' && !picture_write(image, problem->deck, &problem->block, comm))
         status = STATUS_FAILED;
     if (!outcome.passed)
         status = STATUS_FAILED;
-    if (problem->block.rank == 0 && options->csv) {
+    if (problem->block.rank == 0 && options->deck.csv) {
         outcome_print_header();
         outcome_print_csv(&outcome);
     } else if (problem->block.rank == 0) {
@@ -62,7 +62,7 @@ static int run(const struct block *block, struct space *space, const struct opti
 
     if (comm == NULL)
         return STATUS_FAILED;
-    if (agree(problem_init(&problem, block, space, comm)))
+    if (agree(problem_init(&problem, &options->deck, block, space, comm)))
         status = simulate(&problem, comm, options, image);
     else if (block->rank == 0)
         fprintf(stderr, "heat: a rank is out of memory\n");
@@ -73,19 +73,20 @@ static int run(const struct block *block, struct space *space, const struct opti
 
 /* The picture's file is opened before the run, not to fail after it. */
 static int run_with_image(const struct block *block, struct space *space, const struct options *options) {
+    const bool drawn = options->deck.image[0] != '\0';
     FILE *image = NULL;
     int status;
 
-    if (options->image != NULL && block->rank == 0) {
-        image = fopen(options->image, "wb");
+    if (drawn && block->rank == 0) {
+        image = fopen(options->deck.image, "wb");
         if (image == NULL)
-            fprintf(stderr, "heat: %s: %s\n", options->image, strerror(errno));
+            fprintf(stderr, "heat: %s: %s\n", options->deck.image, strerror(errno));
     }
-    if (!agree(options->image == NULL || block->rank != 0 || image != NULL))
+    if (!agree(!drawn || block->rank != 0 || image != NULL))
         return STATUS_FAILED;
     status = run(block, space, options, image);
     if (image != NULL && fclose(image) != 0) {
-        fprintf(stderr, "heat: %s: %s\n", options->image, strerror(errno));
+        fprintf(stderr, "heat: %s: %s\n", options->deck.image, strerror(errno));
         status = STATUS_FAILED;
     }
     return agree(status == STATUS_FINE) ? STATUS_FINE : STATUS_FAILED;
@@ -94,7 +95,7 @@ static int run_with_image(const struct block *block, struct space *space, const 
 static int heat(int argc, char **argv) {
     struct options options;
     struct block block;
-    char problem[200];
+    char problem[400];
     int rank, size;
 
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -109,9 +110,14 @@ static int heat(int argc, char **argv) {
             options_usage();
         return STATUS_FINE;
     }
-    if (!block_make(options.n, rank, size, &block)) {
+    if (!options_load(&options, problem, sizeof(problem))) {
         if (rank == 0)
-            fprintf(stderr, "heat: %d x %d cells cannot be shared by %d ranks\n", options.n, options.n, size);
+            fprintf(stderr, "heat: %s\n", problem);
+        return STATUS_USAGE;
+    }
+    if (!block_make(options.deck.n, rank, size, &block)) {
+        if (rank == 0)
+            fprintf(stderr, "heat: %d x %d cells cannot be shared by %d ranks\n", options.deck.n, options.deck.n, size);
         return STATUS_USAGE;
     }
     struct space *space = options.cuda ? space_cuda_open() : space_host_open();

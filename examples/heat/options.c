@@ -4,6 +4,7 @@
  *
  * The command line. It is the same on every rank, so every rank comes to the same verdict.
  */
+#include <errno.h>
 #include <getopt.h>
 #include <limits.h>
 #include <stdio.h>
@@ -12,7 +13,7 @@
 
 #include "heat.h"
 
-enum { MAX_CELLS = 20000, MAX_STEPS = 1000000, MAX_COMPARE = 999 };
+enum { MAX_COMPARE = 999 };
 
 void options_usage(void) {
     printf(
@@ -20,12 +21,13 @@ void options_usage(void) {
         "\n"
         "Conduction of heat on a square of N x N cells, by conjugate gradients on all ranks.\n"
         "\n"
+        "  --deck FILE        what to solve: an input deck, see below; options override it (a benchmark)\n"
         "  -n N               cells per direction, 1 to %d (250)\n"
         "  --steps S          time steps, 1 to %d (10)\n"
         "  --space host       fields in ordinary memory, swept by the processor (the default)\n"
         "  --space cuda       fields on the GPU\n"
-        "  --graph WHEN       on the GPU: whether iterations are captured in a CUDA graph, or calls each time: yes,\n"
-        "                     no, or auto, which tries both (auto)\n"
+        "  --graph WHEN       on the GPU: iterations are captured in a CUDA graph (yes), or calls each time (no);\n"
+        "                     auto tries both (auto)\n"
         "  --comm peerwin     exchange halos and sums through windows (the default)\n"
         "  --comm mpi         exchange them by MPI messages\n"
         "  --compare R        run both ways R times in one job, step by step in turn, and print the medians\n"
@@ -33,10 +35,15 @@ void options_usage(void) {
         "  --image FILE.png   draw the temperature field at the end\n"
         "  --help             print this\n"
         "\n"
-        "The result is compared with the published one for -n 10, 250 or 1000 with --steps 10, -n 512 with\n"
-        "--steps 20, and -n 4000 with --steps 2 or 10.\n"
-        "Exit status: 0 fine, 1 the result differs or something failed, 2 the command line is wrong.\n",
+        "A deck is a text with one statement a line, in any order; # begins a comment. What it does not say is as in\n"
+        "the benchmark, whose regions are there unless it has its own. Later regions lie on top of earlier ones.\n",
         MAX_CELLS, MAX_STEPS);
+    deck_usage();
+    printf("FORMAT is text or csv. Examples are in examples/heat, *.deck.\n"
+           "\n"
+           "The result is compared with the published one for -n 10, 250 or 1000 with --steps 10, -n 512 with\n"
+           "--steps 20, and -n 4000 with --steps 2 or 10, unless a deck says something else.\n"
+           "Exit status: 0 fine, 1 the result differs or something failed, 2 the command line or the deck is wrong.\n");
 }
 
 static bool parse_count(const char *text, int max, int *count_out) {
@@ -66,7 +73,16 @@ static bool parse_graph(const char *text, enum graph *graph_out) {
 }
 
 /* Long options have numbers that no short option has, so that a message can tell them apart. */
-enum { OPTION_STEPS = 256, OPTION_SPACE, OPTION_COMM, OPTION_COMPARE, OPTION_GRAPH, OPTION_CSV, OPTION_IMAGE };
+enum {
+    OPTION_STEPS = 256,
+    OPTION_SPACE,
+    OPTION_COMM,
+    OPTION_COMPARE,
+    OPTION_DECK,
+    OPTION_GRAPH,
+    OPTION_CSV,
+    OPTION_IMAGE
+};
 
 /* Takes one option; `argument` is NULL where there is none. */
 static bool take(int option, const char *argument, struct options *options, char *problem, size_t problem_size) {
@@ -108,10 +124,17 @@ static bool take(int option, const char *argument, struct options *options, char
         return true;
     case OPTION_IMAGE:
         options->image = argument;
+        if (strlen(argument) > MAX_FILE_NAME) {
+            snprintf(problem, problem_size, "--image: a file's name has at most %d bytes", MAX_FILE_NAME);
+            return false;
+        }
         if (!picture_available()) {
             snprintf(problem, problem_size, "--image: this heat was built without libpng");
             return false;
         }
+        return true;
+    case OPTION_DECK:
+        options->file = argument;
         return true;
     case OPTION_GRAPH:
         if (!parse_graph(argument, &options->graph)) {
@@ -144,16 +167,16 @@ bool options_parse(int argc, char **argv, struct options *options_out, char *pro
         {"space", required_argument, NULL, OPTION_SPACE},
         {"comm", required_argument, NULL, OPTION_COMM},
         {"compare", required_argument, NULL, OPTION_COMPARE},
+        {"deck", required_argument, NULL, OPTION_DECK},
         {"graph", required_argument, NULL, OPTION_GRAPH},
         {"csv", no_argument, NULL, OPTION_CSV},
         {"image", required_argument, NULL, OPTION_IMAGE},
         {"help", no_argument, NULL, 'h'},
         {NULL, 0, NULL, 0},
     };
-    const struct options defaults = {.n = 250, .steps = 10};
     int option;
 
-    *options_out = defaults;
+    memset(options_out, 0, sizeof(*options_out));
     opterr = 0; /* getopt would print on every rank */
     while ((option = getopt_long(argc, argv, ":n:h", known, NULL)) != -1) {
         if (option == ':' || option == '?') {
@@ -172,4 +195,49 @@ bool options_parse(int argc, char **argv, struct options *options_out, char *pro
         return false;
     }
     return true;
+}
+
+/* On rank 0. */
+static bool read_deck(const char *name, struct deck *deck_out, char *problem, size_t problem_size) {
+    FILE *file = fopen(name, "r");
+
+    if (file == NULL) {
+        snprintf(problem, problem_size, "%s: %s", name, strerror(errno));
+        return false;
+    }
+    const bool fine = deck_read(file, name, deck_out, problem, problem_size);
+    fclose(file);
+    return fine;
+}
+
+static void override(struct options *options) {
+    struct deck *deck = &options->deck;
+
+    if (options->n > 0)
+        deck->n = options->n;
+    if (options->steps > 0)
+        deck->steps = options->steps;
+    if (options->csv)
+        deck->csv = true;
+    if (options->image != NULL)
+        strcpy(deck->image, options->image);
+    if (options->compare > 0)
+        deck->image[0] = '\0'; /* that draws none */
+}
+
+bool options_load(struct options *options, char *problem, size_t problem_size) {
+    int rank, fine = true;
+
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    deck_benchmark(&options->deck);
+    if (rank == 0 && options->file != NULL)
+        fine = read_deck(options->file, &options->deck, problem, problem_size);
+    if (rank == 0 && fine && options->deck.image[0] != '\0' && !picture_available()) {
+        snprintf(problem, problem_size, "%s: image: this heat was built without libpng", options->file);
+        fine = false;
+    }
+    MPI_Bcast(&fine, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    MPI_Bcast(&options->deck, (int)sizeof(options->deck), MPI_BYTE, 0, MPI_COMM_WORLD);
+    override(options);
+    return fine;
 }

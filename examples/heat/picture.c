@@ -155,18 +155,18 @@ static void draw_field(struct canvas *c, const struct samples *s, const struct s
     }
 }
 
-/* The walls of the pipe that the heat will follow. */
-static void draw_pipe(struct canvas *c, const struct samples *s, int grow) {
+/* The edges of the regions, which the heat will follow: where the density changes. */
+static void draw_edges(struct canvas *c, const struct deck *deck, const struct samples *s, int grow) {
     static const uint8_t wall[3] = {110, 110, 110};
 
     for (int y = 0; y < s->side; y++) {
         for (int x = 0; x < s->side; x++) {
             const int cx = x * s->shrink, cy = y * s->shrink;
             const int left = MARGIN + x * grow, top = MARGIN + (s->side - 1 - y) * grow;
-            const bool here = problem_in_pipe(s->n, cx, cy);
-            if (x + 1 < s->side && here != problem_in_pipe(s->n, cx + s->shrink, cy))
+            const double here = problem_density(deck, cx, cy);
+            if (x + 1 < s->side && here != problem_density(deck, cx + s->shrink, cy))
                 canvas_fill(c, left + grow - 1, top, 1, grow, wall);
-            if (y + 1 < s->side && here != problem_in_pipe(s->n, cx, cy + s->shrink))
+            if (y + 1 < s->side && here != problem_density(deck, cx, cy + s->shrink))
                 canvas_fill(c, left, top, grow, 1, wall);
         }
     }
@@ -194,7 +194,7 @@ static void draw_bar(struct canvas *c, const struct scale *scale, int x, int hei
 }
 
 /* Sizes the canvas and draws on it; the caller frees rgb. */
-static bool draw(struct canvas *c, const struct samples *s) {
+static bool draw(struct canvas *c, const struct deck *deck, const struct samples *s) {
     const int grow = s->side < WANTED_SIDE ? (WANTED_SIDE + s->side - 1) / s->side : 1, side = s->side * grow;
     const int unit = side < 1000 ? 2 : side / 500;
     const struct scale scale = scale_of(s);
@@ -206,7 +206,7 @@ static bool draw(struct canvas *c, const struct samples *s) {
         return false;
     memset(c->rgb, 255, 3 * (size_t)c->width * (size_t)c->height);
     draw_field(c, s, &scale, grow);
-    draw_pipe(c, s, grow);
+    draw_edges(c, deck, s, grow);
     draw_bar(c, &scale, side + 2 * MARGIN, side, unit);
     return true;
 }
@@ -241,13 +241,13 @@ static bool encode(FILE *file, const struct canvas *c) {
 }
 #endif
 
-bool picture_write(FILE *file, const struct block *block, struct comm *comm) {
+bool picture_write(FILE *file, const struct deck *deck, const struct block *block, struct comm *comm) {
     struct samples samples;
     struct canvas canvas = {0, 0, NULL};
     bool fine = samples_collect(&samples, block, comm);
 
     if (fine && block->rank == 0) {
-        fine = draw(&canvas, &samples);
+        fine = draw(&canvas, deck, &samples);
         if (fine)
             fine = encode(file, &canvas);
         else

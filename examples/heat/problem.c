@@ -2,7 +2,7 @@
  * Copyright (c) 2026, the peerwin contributors.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The benchmark: a dense, cold background and a pipe of light material with a hot end.
+ * The fields at the beginning, and the result.
  *
  * Density and energy of a cell follow from its place, so a rank knows those of cells beyond its block too.
  */
@@ -10,43 +10,26 @@
 
 #include "heat.h"
 
-static const double SIDE = 10.0, TIME_STEP = 0.004;
-static const double BACKGROUND_DENSITY = 100.0, BACKGROUND_ENERGY = 0.0001;
-static const double PIPE_DENSITY = 0.1;
-
-/* The pipe, laid in this order. */
-static const struct {
-    double xmin, xmax, ymin, ymax, energy;
-} PIPE[] = {
-    {0.0, 1.0, 1.0, 2.0, 25.0},
-    {1.0, 6.0, 1.0, 2.0, 0.1},
-    {5.0, 6.0, 1.0, 8.0, 0.1},
-    {5.0, 10.0, 7.0, 8.0, 0.1},
-};
-enum { NUM_PIPES = sizeof(PIPE) / sizeof(PIPE[0]) };
-
 /* Whether cell `k` of a direction touches [min, max], shrunk a little so that rounding does not decide. */
 static bool touches(int k, double dx, double min, double max) {
     return (k + 1) * dx >= min + dx / 100 && k * dx < max - dx / 100;
 }
 
-/* Density and energy of cell (x, y) of the whole square. */
-static void material(int x, int y, double dx, double *density_out, double *energy_out) {
-    *density_out = BACKGROUND_DENSITY;
-    *energy_out = BACKGROUND_ENERGY;
-    for (int k = 0; k < NUM_PIPES; k++) {
-        if (touches(x, dx, PIPE[k].xmin, PIPE[k].xmax) && touches(y, dx, PIPE[k].ymin, PIPE[k].ymax)) {
-            *density_out = PIPE_DENSITY;
-            *energy_out = PIPE[k].energy;
-        }
+/* What cell (x, y) of the whole square is made of: the last region that it touches. */
+static struct material material(const struct deck *deck, int x, int y) {
+    const double dx = deck->side / deck->n;
+    struct material material = deck->background;
+
+    for (int k = 0; k < deck->num_regions; k++) {
+        const struct region *region = &deck->regions[k];
+        if (touches(x, dx, region->xmin, region->xmax) && touches(y, dx, region->ymin, region->ymax))
+            material = region->material;
     }
+    return material;
 }
 
-bool problem_in_pipe(int n, int x, int y) {
-    double density, energy;
-
-    material(x, y, SIDE / n, &density, &energy);
-    return density < BACKGROUND_DENSITY;
+double problem_density(const struct deck *deck, int x, int y) {
+    return material(deck, x, y).density;
 }
 
 static int clamp(int k, int n) {
@@ -58,10 +41,11 @@ static int clamp(int k, int n) {
  * from each side. Beyond a wall stands the negative of the half inside, so that the wall's faces add up to 0. That says
  * what a reflective wall says, that nothing flows through it, and ghosts there need no care.
  */
-static double half_of(int n, int x, int y, double dx, double density) {
-    const bool inside = x == clamp(x, n) && y == clamp(y, n);
+static double half_of(const struct deck *deck, int x, int y, double density) {
+    const bool inside = x == clamp(x, deck->n) && y == clamp(y, deck->n);
+    const double dx = deck->side / deck->n;
 
-    return (inside ? 1.0 : -1.0) * TIME_STEP / (dx * dx) / (2 * density);
+    return (inside ? 1.0 : -1.0) * deck->time_step / (dx * dx) / (2 * density);
 }
 
 /* The fields that do not change, or only from step to step, lie one after the other, and in this order. */
@@ -76,12 +60,11 @@ void problem_reset(struct problem *problem) {
         for (int i = -1; i <= b->nx; i++) {
             const ptrdiff_t c = cell(b, i, j);
             const int x = b->x0 + i, y = b->y0 + j;
-            double density, energy;
-            material(clamp(x, b->n), clamp(y, b->n), problem->dx, &density, &energy);
-            given[HALF * stride + c] = half_of(b->n, x, y, problem->dx, density);
+            const struct material m = material(problem->deck, clamp(x, b->n), clamp(y, b->n));
+            given[HALF * stride + c] = half_of(problem->deck, x, y, m.density);
             if (i >= 0 && i < b->nx && j >= 0 && j < b->ny) {
-                given[DENSITY * stride + c] = density;
-                given[ENERGY * stride + c] = energy;
+                given[DENSITY * stride + c] = m.density;
+                given[ENERGY * stride + c] = m.energy;
             }
         }
     }
@@ -89,15 +72,17 @@ void problem_reset(struct problem *problem) {
         problem->space->store(problem->space, problem->half, given, NUM_GIVEN * block_field_stride(b));
 }
 
-bool problem_init(struct problem *problem, const struct block *block, struct space *space, struct comm *comm) {
+bool problem_init(struct problem *problem, const struct deck *deck, const struct block *block, struct space *space,
+                  struct comm *comm) {
     const size_t stride = block_field_stride(block);
     double **const fields[] = {&problem->half, &problem->density, &problem->energy, &problem->p,
                                &problem->s[0], &problem->s[1],    &problem->r[1]};
     const size_t count = sizeof(fields) / sizeof(fields[0]) - (space->on_host ? 2 : 0);
 
+    problem->deck = deck;
     problem->block = *block;
     problem->space = space;
-    problem->dx = SIDE / block->n;
+    problem->dx = deck->side / deck->n;
     problem->memory = space->allocate(space, (NUM_SHARED + count) * stride);
     if (problem->memory == NULL)
         return false;
@@ -133,7 +118,7 @@ double problem_total(struct problem *problem) {
     return problem->dx * problem->dx * sums[0];
 }
 
-bool problem_published(int n, int steps, double *result_out) {
+bool problem_published(const struct deck *deck, double *result_out) {
     static const struct {
         int n, steps;
         double result;
@@ -143,7 +128,7 @@ bool problem_published(int n, int steps, double *result_out) {
     };
 
     for (size_t k = 0; k < sizeof(published) / sizeof(published[0]); k++) {
-        if (published[k].n == n && published[k].steps == steps) {
+        if (published[k].n == deck->n && published[k].steps == deck->steps && deck_is_benchmark(deck)) {
             *result_out = published[k].result;
             return true;
         }

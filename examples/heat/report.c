@@ -12,7 +12,7 @@
 static const double ACCEPTED_DIFFERENCE = 1e-8;
 
 void outcome_judge(struct outcome *outcome) {
-    outcome->published = problem_published(outcome->options->n, outcome->options->steps, &outcome->expected);
+    outcome->published = problem_published(&outcome->options->deck, &outcome->expected);
     outcome->difference = 0;
     if (outcome->published)
         outcome->difference = fabs(outcome->result - outcome->expected) / fabs(outcome->expected);
@@ -32,8 +32,9 @@ void outcome_print_header(void) {
 }
 
 void outcome_print_csv(const struct outcome *o) {
-    printf("%d,%d,%d,%s,%ld,%.6f,%.3f,%.15g,", o->options->n, o->options->steps, o->block->columns * o->block->rows,
-           o->comm, o->run.iterations, o->run.seconds, outcome_microseconds(o), o->result);
+    printf("%d,%d,%d,%s,%ld,%.6f,%.3f,%.15g,", o->options->deck.n, o->options->deck.steps,
+           o->block->columns * o->block->rows, o->comm, o->run.iterations, o->run.seconds, outcome_microseconds(o),
+           o->result);
     if (o->published)
         printf("%.15g,%.3e,", o->expected, o->difference);
     else
@@ -48,14 +49,15 @@ void outcome_print_csv(const struct outcome *o) {
 void outcome_print_text(const struct outcome *o) {
     const int columns = o->block->columns, rows = o->block->rows;
 
-    printf("heat: %d x %d cells, %d steps, %d ranks (%d x %d), comm %s%s\n", o->options->n, o->options->n,
-           o->options->steps, columns * rows, columns, rows, o->comm, o->options->cuda ? ", space cuda" : "");
+    printf("heat: %d x %d cells, %d steps, %d ranks (%d x %d), comm %s%s\n", o->options->deck.n, o->options->deck.n,
+           o->options->deck.steps, columns * rows, columns, rows, o->comm, o->options->cuda ? ", space cuda" : "");
     printf("heat: %ld iterations (%.1f a step, %d in the last) in %.3f s, %.1f us each%s\n", o->run.iterations,
-           (double)o->run.iterations / o->options->steps, o->run.last, o->run.seconds, outcome_microseconds(o), o->way);
+           (double)o->run.iterations / o->options->deck.steps, o->run.last, o->run.seconds, outcome_microseconds(o),
+           o->way);
     if (o->run.unconverged > 0)
-        printf("heat: %d of %d steps stopped at the limit of iterations\n", o->run.unconverged, o->options->steps);
-    if (o->options->image != NULL)
-        printf("heat: picture in %s\n", o->options->image);
+        printf("heat: %d of %d steps stopped at the limit of iterations\n", o->run.unconverged, o->options->deck.steps);
+    if (o->options->deck.image[0] != '\0')
+        printf("heat: picture in %s\n", o->options->deck.image);
     if (o->published)
         printf("heat: result %.15g, published %.15g, relative difference %.1e: %s\n", o->result, o->expected,
                o->difference, o->passed ? "PASSED" : "FAILED");
