@@ -6,11 +6,18 @@
  * aborts, be it the stream's or a kernel's own: the watchdog frees them within a second, and from then on all calls
  * return the cause. Without a watchdog peerwin_stream_sync does so.
  *
- * On a GPU under MPS, which PWTEST_MPS says, a process that is killed may take the others' contexts along. That is
- * looked for and named; a context that is lost has to be reported as that, and ends the test.
+ * On a GPU under MPS, which PWTEST_MPS says, a process that is killed may take the others' contexts along, or leave
+ * them in a driver that does not answer. That is looked for and named: the library has to say what happened, by
+ * peerwin_check where a thread is stuck in the driver, and that ends the test. Before it begins the test waits for the
+ * MPS server, which may have to come back from the last death.
  */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "gpu/rig.h"
 #include "holdings.h"
@@ -18,9 +25,18 @@
 #include "support/calls.h"
 #include "team.h"
 
-enum { TIMEOUT_MS = 20000, TEAM = 2, THREADS_END_MS = 50, GRAPHS = 1500 };
+enum { TIMEOUT_MS = 20000, TEAM = 2, THREADS_END_MS = 50, GRAPHS = 1500, STUCK_S = 8, SERVER_S = 5 };
 
-typedef enum { BEHIND_WAIT, BEHIND_CONSUME, BEHIND_BARRIER, BEHIND_GRAPHS, IN_KERNELS_WAIT, IN_KERNELS_BARRIER } place;
+/* EVENTS: behind a barrier of kind EVENT that all hosts came to, while the stream of the one who dies never did. */
+typedef enum {
+    BEHIND_WAIT,
+    BEHIND_CONSUME,
+    BEHIND_BARRIER,
+    BEHIND_EVENTS,
+    BEHIND_GRAPHS,
+    IN_KERNELS_WAIT,
+    IN_KERNELS_BARRIER
+} place;
 
 typedef struct {
     const char *name;
@@ -44,8 +60,11 @@ static const fate fates[] = {
     {"the library's wait, abort", BEHIND_BARRIER, 1, 0, 0, 0},
     {"a window freed at once, abort", BEHIND_BARRIER, 1, 1, 0, 1},
     {"a kernel's wait, abort", IN_KERNELS_WAIT, 1, 0, 1, 0},
+    {"a barrier of events, death", BEHIND_EVENTS, 0, 1, 1, 0},
 };
-enum { FATES = sizeof(fates) / sizeof(fates[0]), DEATHS = 7 };
+enum { FATES = sizeof(fates) / sizeof(fates[0]) };
+
+static int first_fate, last_fate; /* of this job */
 
 typedef struct {
     peerwin_ctx *ctx;
@@ -62,6 +81,7 @@ static life begin(const fate *f, MPI_Comm comm) {
     config.space = PEERWIN_SPACE_CUDA;
     config.timeout_ms = TIMEOUT_MS;
     config.flags = f->watchdog ? 0 : PEERWIN_NO_WATCHDOG;
+    config.barrier = f->where == BEHIND_EVENTS ? PEERWIN_BARRIER_EVENT : PEERWIN_BARRIER_AUTO;
     l.stream = f->own ? device_stream_new() : NULL;
     CHECK_OK(peerwin_init(comm, &config, &l.ctx));
     CHECK_OK(peerwin_win_alloc(l.ctx, 4096, NULL, &l.win));
@@ -118,6 +138,9 @@ static void get_stuck(const fate *f, life *l) {
         capture_barrier(l);
         launch_barriers(l);
         return;
+    case BEHIND_EVENTS:
+        CHECK_OK(peerwin_barrier(l->ctx, l->stream));
+        break;
     case BEHIND_BARRIER:
         CHECK_OK(peerwin_barrier(l->ctx, l->stream));
         CHECK_OK(peerwin_wait(l->win, 3, 1, l->stream));
@@ -145,6 +168,10 @@ static void end(life *l) {
 /* The rank that the others wait for. */
 static void be_waited_for(const fate *f, MPI_Comm comm) {
     life l = begin(f, comm);
+    if (f->where == BEHIND_EVENTS) {
+        CHECK_OK(peerwin_wait(l.win, 0, 1, l.stream));
+        CHECK_OK(peerwin_barrier(l.ctx, l.stream));
+    }
     test_sleep_ms(100); /* so that the others are in the driver */
     inject_stamp();
     if (!f->aborts) {
@@ -154,10 +181,52 @@ static void be_waited_for(const fate *f, MPI_Comm comm) {
     end(&l);
 }
 
+/* ---- deaths under MPS ---- */
+
+static int may_be_lost(const fate *f) {
+    return getenv("PWTEST_MPS") != NULL && !f->aborts;
+}
+
+typedef struct {
+    const fate *f;
+    const life *l;
+    const char *verdict;
+    pthread_t thread;
+    _Atomic int over;
+} referee;
+
+/* Ends the test for a rank whose driver does not answer any more: the library has to know why. */
+static void *judge(void *argument) {
+    referee *r = argument;
+    for (double until = test_seconds() + STUCK_S; test_seconds() < until; test_sleep_ms(10)) {
+        if (atomic_load(&r->over)) {
+            return NULL;
+        }
+    }
+    const peerwin_status status = peerwin_check(r->l->ctx);
+    CHECK(status == PEERWIN_ERR_PEER_LOST || status == PEERWIN_ERR_CONTEXT_LOST);
+    printf("stuck behind %s: under MPS rank %d is not through %d s after the death, which is named: %s\n", r->f->name,
+           job.rank, STUCK_S, peerwin_last_error());
+    team_end(r->verdict);
+}
+
+static void begin_watch(referee *r) {
+    if (may_be_lost(r->f)) {
+        CHECK(pthread_create(&r->thread, NULL, judge, r) == 0);
+    }
+}
+
+static void end_watch(referee *r) {
+    atomic_store(&r->over, 1);
+    if (may_be_lost(r->f)) {
+        CHECK(pthread_join(r->thread, NULL) == 0);
+    }
+}
+
 /* The driver's own wait. Returns its code if the context is lost, where that may be. */
-static CUresult sit_in_driver(const life *l) {
+static CUresult sit_in_driver(const fate *f, const life *l) {
     CUresult code = device.cuStreamSynchronize((CUstream)l->stream);
-    if (getenv("PWTEST_MPS") == NULL) {
+    if (!may_be_lost(f)) {
         DEVICE_OK(code);
     }
     return code;
@@ -165,9 +234,12 @@ static CUresult sit_in_driver(const life *l) {
 
 /* Both ranks of the team hear of it; then there is nothing that could go on. */
 static void end_if_lost(const fate *f, const life *l, CUresult code, const char *verdict) {
-    int lost = code != CUDA_SUCCESS;
+    peerwin_status status = PEERWIN_OK;
+    if (may_be_lost(f)) {
+        status = peerwin_stream_sync(l->ctx, l->stream);
+    }
+    int lost = code != CUDA_SUCCESS || status == PEERWIN_ERR_CONTEXT_LOST;
     if (lost) {
-        peerwin_status status = peerwin_stream_sync(l->ctx, l->stream);
         CHECK(status == PEERWIN_ERR_CONTEXT_LOST || status == PEERWIN_ERR_PEER_LOST);
         CHECK(strlen(peerwin_last_error()) >= 20);
         printf("stuck behind %s: MPS took the context of rank %d along (error %d), which is named: %s\n", f->name,
@@ -188,10 +260,10 @@ static void get_free(const fate *f, life *l, const char *verdict) {
         CHECK_OK(peerwin_win_free(l->win));
         l->win = NULL;
     } else if (f->watchdog) {
-        code = sit_in_driver(l);
+        code = sit_in_driver(f, l);
     } else {
         peerwin_status status = peerwin_stream_sync(l->ctx, l->stream);
-        CHECK(status == PEERWIN_ERR_ABORTED || status == PEERWIN_ERR_PEER_LOST || getenv("PWTEST_MPS") != NULL);
+        CHECK(status == PEERWIN_ERR_ABORTED || status == PEERWIN_ERR_PEER_LOST || may_be_lost(f));
         code = status == PEERWIN_ERR_CONTEXT_LOST ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS;
     }
     if (!f->aborts) {
@@ -205,6 +277,8 @@ static void be_freed(const fate *f, MPI_Comm comm, const char *verdict) {
     snprintf(peer, sizeof(peer), "peer %d", TEAM);
     holdings before = holdings_take();
     life l = begin(f, comm);
+    referee r = {.f = f, .l = &l, .verdict = verdict};
+    begin_watch(&r);
     get_stuck(f, &l);
     get_free(f, &l, verdict);
     double late = team_seconds_since_death();
@@ -213,9 +287,10 @@ static void be_freed(const fate *f, MPI_Comm comm, const char *verdict) {
     CHECK_STATUS(peerwin_check(l.ctx), cause, peer);
     CHECK(l.win == NULL || peerwin_wait(l.win, 0, 0, l.stream) == cause);
     CHECK(!is_in_kernel(f) || status_of_kernel(&l) == cause);
-    if (late > (f->where == BEHIND_GRAPHS ? 5.0 : 1.0)) {
+    if (late > (f->where == BEHIND_GRAPHS ? 5.0 : 1.0) && !may_be_lost(f)) {
         test_fail(__FILE__, __LINE__, "%s: freed after %.3f s", f->name, late);
     }
+    end_watch(&r);
     end(&l);
     if (rig.simulated) {
         test_sleep_ms(THREADS_END_MS); /* of the streams; a real driver keeps what it likes */
@@ -227,9 +302,19 @@ static void be_freed(const fate *f, MPI_Comm comm, const char *verdict) {
     }
 }
 
-/* The first deaths have a victim each; the last rank but them all is the one that aborts. */
+/* ---- the job ---- */
+
+static int deaths_before(int end) {
+    int deaths = 0;
+    for (int i = first_fate; i < end; i++) {
+        deaths += !fates[i].aborts;
+    }
+    return deaths;
+}
+
+/* Each death has a victim; one rank after them all is the one that aborts. */
 static int odd_one(int i) {
-    return TEAM + (i < DEATHS ? i : DEATHS);
+    return TEAM + deaths_before(fates[i].aborts ? last_fate + 1 : i);
 }
 
 static MPI_Comm make_comm(int i) {
@@ -249,20 +334,62 @@ static void warm_up(void) {
     }
 }
 
-/* stuck VERDICT: two ranks that stay, a victim for each death, one rank that aborts. */
+/* In a process of its own, which ends before this one has any context. */
+static int server_answers(void) {
+    const pid_t child = fork();
+    int status = 1;
+    if (child == 0) {
+        void *library = dlopen("libcuda.so.1", RTLD_NOW);
+        void *init = library != NULL ? dlsym(library, "cuInit") : NULL;
+        void *retain = library != NULL ? dlsym(library, "cuDevicePrimaryCtxRetain") : NULL;
+        CUresult (*call_init)(unsigned) = NULL;
+        CUresult (*call_retain)(CUcontext *, CUdevice) = NULL;
+        CUcontext context = NULL;
+        memcpy(&call_init, &init, sizeof(init));
+        memcpy(&call_retain, &retain, sizeof(retain));
+        alarm(SERVER_S);
+        _exit(call_init == NULL || call_retain == NULL || call_init(0) != CUDA_SUCCESS ||
+              call_retain(&context, 0) != CUDA_SUCCESS);
+    }
+    return child > 0 && waitpid(child, &status, 0) == child && status == 0;
+}
+
+/* Whoever comes here first leaves it in the verdict; the launcher's script makes that a skipped test. */
+static void await_server(const char *verdict) {
+    for (int tries = 0; getenv("PWTEST_MPS") != NULL && !server_answers(); tries++) {
+        if (tries == 3) {
+            FILE *file = fopen(verdict, "w");
+            if (file != NULL && fprintf(file, "SKIPPED\n") > 0 && fclose(file) == 0) {
+                printf("stuck: not run, the MPS server gives no context any more\n");
+            }
+            fflush(NULL);
+            _exit(0);
+        }
+        test_sleep_ms(1000);
+    }
+}
+
+/* stuck VERDICT FIRST LAST: some of the fates, on two ranks that stay, a victim for each death, and one that aborts. */
 int main(int argc, char **argv) {
     MPI_Comm comms[FATES];
+    if (argc < 4) {
+        return 2;
+    }
+    await_server(argv[1]);
     test_begin(argc, argv);
-    CHECK(argc >= 2);
+    first_fate = atoi(argv[2]);
+    last_fate = atoi(argv[3]);
+    CHECK(0 <= first_fate && first_fate <= last_fate && last_fate < FATES);
     rig_begin();
     team_begin(TEAM);
-    CHECK_EQUAL(job.size, TEAM + DEATHS + 1);
-    for (int i = 0; i < FATES; i++) {
+    const int deaths = deaths_before(last_fate + 1);
+    CHECK_EQUAL(job.size, TEAM + deaths + (deaths < last_fate - first_fate + 1));
+    for (int i = first_fate; i <= last_fate; i++) {
         comms[i] = make_comm(i);
     }
     warm_up();
     MPI_Barrier(MPI_COMM_WORLD);
-    for (int i = 0; i < FATES; i++) {
+    for (int i = first_fate; i <= last_fate; i++) {
         if (comms[i] == MPI_COMM_NULL) {
             continue;
         }

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # survivors.sh LIMIT MPIRUN... @VERDICT@ ...: runs a job some of whose ranks die on purpose, and passes if the survivors
-# left a verdict. The launcher's status means nothing then: 0 after a kill and even after an abort. "@VERDICT@" among the
-# arguments stands for the path of the verdict.
+# left a verdict; 77 if that says that they could not begin. The launcher's status means nothing then: 0 after a kill and
+# even after an abort. "@VERDICT@" among the arguments stands for the path of the verdict.
 limit=$1
 shift
 folder=$(mktemp -d) || exit 1
@@ -18,9 +18,15 @@ while [ "$count" -gt 0 ]; do
 done
 timeout -k 5 "$limit" "$@"
 status=$?
-if [ "$(cat "$verdict" 2>/dev/null)" = PASSED ]; then
+case $(cat "$verdict" 2>/dev/null) in
+PASSED)
     echo "verdict: passed"
     exit 0
-fi
+    ;;
+SKIPPED)
+    echo "verdict: skipped"
+    exit 77
+    ;;
+esac
 echo "verdict: none (the launcher exited with $status)"
 exit 1
