@@ -159,7 +159,7 @@ static bool take_region(struct reader *reader, const struct values *v) {
 static bool take_image(struct reader *reader, const struct values *v) {
     if (strlen(v->word) > MAX_FILE_NAME)
         return wrong(reader, "image: a file's name has at most %d bytes", MAX_FILE_NAME);
-    strcpy(reader->deck->image, v->word);
+    memcpy(reader->deck->image, v->word, strlen(v->word) + 1);
     return true;
 }
 
@@ -229,7 +229,7 @@ static bool take_line(struct reader *reader, const struct statement *statement, 
     struct values v = {.word = ""};
     int numbers = 0;
 
-    strcpy(form, statement->form);
+    snprintf(form, sizeof(form), "%s", statement->form);
     const int wanted = cut_words(form, wants);
     for (int k = 1; k < wanted && k < count; k++)
         if (!take_word(reader, statement->form, wants[k], words[k], &v, &numbers))

