@@ -19,7 +19,7 @@
 
 namespace {
 
-const int THREADS = 256;
+const int LANES = 256;
 
 /* Edges or ghosts in one direction, and where they are packed. */
 struct part {
@@ -29,9 +29,10 @@ struct part {
 };
 
 struct parts {
-    struct part part[DIRECTIONS];
+    double *fields; /* the buffer that they are of */
     ptrdiff_t row, plane;
     size_t field;
+    struct part part[DIRECTIONS - 1]; /* all but the centre */
 };
 
 struct packed {
@@ -56,12 +57,12 @@ packed *packed_of(struct comm *comm) {
 /* ------------------------------------------------------------------------------------------------ kernels */
 
 /* Parts are the y of the grid, fields its z. */
-template <bool PACK> __global__ void move_parts(parts p, double *fields) {
+template <bool PACK> __global__ void move_parts(parts p) {
     const part &q = p.part[blockIdx.y];
     const unsigned count = q.cells[0] * q.cells[1] * q.cells[2];
-    double *field = fields + blockIdx.z * p.field + q.first, *packed = q.packed + (size_t)blockIdx.z * count;
+    double *field = p.fields + blockIdx.z * p.field + q.first, *packed = q.packed + (size_t)blockIdx.z * count;
 
-    for (unsigned n = blockIdx.x * THREADS + threadIdx.x; n < count; n += gridDim.x * THREADS) {
+    for (unsigned n = blockIdx.x * LANES + threadIdx.x; n < count; n += gridDim.x * LANES) {
         const unsigned k = n % q.cells[2], line = n / q.cells[2];
         double *cell = field + line / q.cells[1] * p.plane + line % q.cells[1] * p.row + k;
         if (PACK)
@@ -71,12 +72,12 @@ template <bool PACK> __global__ void move_parts(parts p, double *fields) {
     }
 }
 
-template <bool PACK> void move(const packed *p, int buffer) {
-    const dim3 grid((unsigned)((p->most + THREADS - 1) / THREADS), (unsigned)p->count, (unsigned)p->block->fields);
-    double *fields = p->base.fields + (size_t)buffer * p->block->buffer;
+void move(const packed *p, bool pack, int buffer) {
+    const dim3 grid((unsigned)((p->most + LANES - 1) / LANES), (unsigned)p->count, (unsigned)p->block->fields);
+    parts argument = pack ? p->edges : p->ghosts;
 
-    move_parts<PACK><<<grid, THREADS, 0, p->stream>>>(PACK ? p->edges : p->ghosts, fields);
-    cuda_must(cudaGetLastError(), "move_parts");
+    argument.fields = p->base.fields + (size_t)buffer * p->block->buffer;
+    cuda_launch(pack ? move_parts<true> : move_parts<false>, grid, dim3(LANES), argument, p->stream);
 }
 
 /* ---------------------------------------------------------------------------------------------- exchange */
@@ -90,7 +91,7 @@ void copy_remote(const packed *p, double *to, const double *from) {
 bool packed_start(struct comm *comm, int buffer) {
     const packed *p = packed_of(comm);
 
-    move<true>(p, buffer);
+    move(p, true, buffer);
     copy_remote(p, p->host_out, p->out);
     return true;
 }
@@ -118,7 +119,7 @@ void packed_finish(struct comm *comm, int buffer) {
         exchange(p);
         copy_remote(p, p->in, p->host_in);
     }
-    move<false>(p, buffer);
+    move(p, false, buffer);
 }
 
 /* A receive says when it is ready. */

@@ -32,53 +32,50 @@ struct region {
     unsigned cells[DIMS];
 };
 
-struct layout {
+/* What a sweep is about: one large region in chunks of planes, or several thin ones. */
+struct task {
+    const double *now;
+    double *next;
     ptrdiff_t row, plane;
     size_t field;
-};
-
-struct shell {
+    unsigned chunks;
     struct region region[SHELL_BOXES];
 };
 
-template <int POINTS> __device__ double mean(const double *u, const layout &l) {
-    return POINTS == DIRECTIONS ? mean_of_27(u, l.row, l.plane) : mean_of_7(u, l.row, l.plane);
+template <int POINTS> __device__ double mean(const double *u, const task &t) {
+    return POINTS == DIRECTIONS ? mean_of_27(u, t.row, t.plane) : mean_of_7(u, t.row, t.plane);
 }
 
 /* A large region: a thread goes through the planes of a chunk, so that caches hold what it needs again. */
-template <int POINTS>
-__global__ void sweep_region(region r, layout l, unsigned chunks, const double *__restrict__ now,
-                             double *__restrict__ next) {
+template <int POINTS> __global__ void sweep_region(task t) {
+    const region &r = t.region[0];
     const unsigned k = blockIdx.x * WIDTH + threadIdx.x, j = blockIdx.y * HEIGHT + threadIdx.y;
-    const unsigned field = blockIdx.z / chunks, begin = blockIdx.z % chunks * DEPTH;
+    const unsigned field = blockIdx.z / t.chunks, begin = blockIdx.z % t.chunks * DEPTH;
     const unsigned end = begin + DEPTH < r.cells[0] ? begin + DEPTH : r.cells[0];
+    const double *__restrict__ now = t.now;
+    double *__restrict__ next = t.next;
 
     if (k >= r.cells[2] || j >= r.cells[1])
         return;
-    ptrdiff_t c = (ptrdiff_t)(field * l.field) + r.first + begin * l.plane + j * l.row + k;
-    for (unsigned i = begin; i < end; i++, c += l.plane)
-        next[c] = mean<POINTS>(now + c, l);
+    ptrdiff_t c = (ptrdiff_t)(field * t.field) + r.first + begin * t.plane + j * t.row + k;
+    for (unsigned i = begin; i < end; i++, c += t.plane)
+        next[c] = mean<POINTS>(now + c, t);
 }
 
 /* Thin regions, one for each y of the grid: cells by number, since some are one cell wide. */
-template <int POINTS>
-__global__ void sweep_shell(shell s, layout l, const double *__restrict__ now, double *__restrict__ next) {
-    const region &r = s.region[blockIdx.y];
+template <int POINTS> __global__ void sweep_shell(task t) {
+    const region &r = t.region[blockIdx.y];
     const unsigned count = r.cells[0] * r.cells[1] * r.cells[2];
-    const ptrdiff_t start = (ptrdiff_t)(blockIdx.z * l.field) + r.first;
+    const ptrdiff_t start = (ptrdiff_t)(blockIdx.z * t.field) + r.first;
 
     for (unsigned n = blockIdx.x * THREADS + threadIdx.x; n < count; n += gridDim.x * THREADS) {
         const unsigned k = n % r.cells[2], line = n / r.cells[2];
-        const ptrdiff_t c = start + line / r.cells[1] * l.plane + line % r.cells[1] * l.row + k;
-        next[c] = mean<POINTS>(now + c, l);
+        const ptrdiff_t c = start + line / r.cells[1] * t.plane + line % r.cells[1] * t.row + k;
+        t.next[c] = mean<POINTS>(t.now + c, t);
     }
 }
 
 /* ------------------------------------------------------------------------------------------------- sweeps */
-
-void launched(const char *kernel) {
-    cuda_must(cudaGetLastError(), kernel);
-}
 
 region region_of(const struct block *b, const struct box *box) {
     region r;
@@ -92,47 +89,34 @@ unsigned blocks_for(size_t cells, unsigned each) {
     return (unsigned)((cells + each - 1) / each);
 }
 
-template <int POINTS>
-void launch_region(const gpu *g, const struct block *b, const double *now, double *next, const struct box *box) {
-    const region r = region_of(b, box);
-    const layout l = {b->row, b->plane, b->field};
-    const unsigned chunks = blocks_for(r.cells[0], DEPTH);
-    const dim3 grid(blocks_for(r.cells[2], WIDTH), blocks_for(r.cells[1], HEIGHT), chunks * (unsigned)b->fields);
+void sweep_one(const gpu *g, const struct block *b, task *t) {
+    const unsigned *cells = t->region[0].cells;
 
-    sweep_region<POINTS><<<grid, dim3(WIDTH, HEIGHT), 0, g->sweeps>>>(r, l, chunks, now, next);
-    launched("sweep_region");
+    t->chunks = blocks_for(cells[0], DEPTH);
+    const dim3 grid(blocks_for(cells[2], WIDTH), blocks_for(cells[1], HEIGHT), t->chunks * (unsigned)b->fields);
+    cuda_launch(b->points == DIRECTIONS ? sweep_region<DIRECTIONS> : sweep_region<7>, grid, dim3(WIDTH, HEIGHT), *t,
+                g->sweeps);
 }
 
-template <int POINTS>
-void launch_shell(const gpu *g, const struct block *b, const double *now, double *next, const struct box *boxes,
-                  int count) {
-    const layout l = {b->row, b->plane, b->field};
-    shell s = {};
-    size_t most = 1;
-
-    for (int i = 0; i < count; i++) {
-        s.region[i] = region_of(b, &boxes[i]);
-        most = cells_of(&boxes[i]) > most ? cells_of(&boxes[i]) : most;
-    }
+void sweep_several(const gpu *g, const struct block *b, const task *t, int count, size_t most) {
     const dim3 grid(blocks_for(most, THREADS), (unsigned)count, (unsigned)b->fields);
-    sweep_shell<POINTS><<<grid, THREADS, 0, g->sweeps>>>(s, l, now, next);
-    launched("sweep_shell");
-}
 
-template <int POINTS>
-void launch(const gpu *g, const struct block *b, const double *now, double *next, const struct box *boxes, int count) {
-    if (count == 1 && cells_of(boxes) > 0)
-        launch_region<POINTS>(g, b, now, next, boxes);
-    else if (count > 1)
-        launch_shell<POINTS>(g, b, now, next, boxes, count);
+    cuda_launch(b->points == DIRECTIONS ? sweep_shell<DIRECTIONS> : sweep_shell<7>, grid, dim3(THREADS), *t, g->sweeps);
 }
 
 void sweep(struct space *space, const struct block *b, const double *now, double *next, const struct box *boxes,
            int count) {
-    if (b->points == DIRECTIONS)
-        launch<DIRECTIONS>(gpu_of(space), b, now, next, boxes, count);
-    else
-        launch<7>(gpu_of(space), b, now, next, boxes, count);
+    task t = {now, next, b->row, b->plane, b->field, 1, {}};
+    size_t most = 0;
+
+    for (int i = 0; i < count; i++) {
+        t.region[i] = region_of(b, &boxes[i]);
+        most = cells_of(&boxes[i]) > most ? cells_of(&boxes[i]) : most;
+    }
+    if (most > 0 && count == 1)
+        sweep_one(gpu_of(space), b, &t);
+    else if (most > 0)
+        sweep_several(gpu_of(space), b, &t, count, most);
 }
 
 /* ------------------------------------------------------------------------------------- streams and graphs */

@@ -12,7 +12,7 @@
 
 #include <stddef.h>
 
-#if defined(__CUDACC__)
+#if defined(__cplusplus) /* CUDA */
 #define STENCIL static __device__ __forceinline__
 #else
 #define STENCIL static inline

@@ -14,4 +14,13 @@
 /* Ends the job if a call failed: nothing of a run is left then. */
 void cuda_must(cudaError_t code, const char *call);
 
+/* Every kernel takes one argument. */
+template <typename Argument>
+void cuda_launch(void (*kernel)(Argument), dim3 grid, dim3 threads, Argument argument, cudaStream_t stream) {
+    void *arguments[] = {&argument};
+
+    cuda_must(cudaLaunchKernel(reinterpret_cast<const void *>(kernel), grid, threads, arguments, 0, stream),
+              "cudaLaunchKernel");
+}
+
 #endif

@@ -32,6 +32,9 @@
     X(cuMemsetD8, 3020)                                                                                                \
     X(cuMemsetD8Async, 3020)                                                                                           \
     X(cuStreamCreate, 2000)                                                                                            \
+    X(cuStreamCreateWithPriority, 5050)                                                                                \
+    X(cuCtxGetStreamPriorityRange, 5050)                                                                               \
+    X(cuStreamWaitEvent, 3020)                                                                                         \
     X(cuStreamDestroy, 4000)                                                                                           \
     X(cuStreamSynchronize, 2000)                                                                                       \
     X(cuEventCreate, 2000)                                                                                             \
@@ -176,6 +179,18 @@ cudaError_t cudaDeviceSynchronize(void) {
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags) {
     return code(cu.cuStreamCreate(stream, flags));
+}
+
+cudaError_t cudaDeviceGetStreamPriorityRange(int *lowest, int *highest) {
+    return code(cu.cuCtxGetStreamPriorityRange(lowest, highest));
+}
+
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned flags, int priority) {
+    return code(cu.cuStreamCreateWithPriority(stream, flags, priority));
+}
+
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags) {
+    return code(cu.cuStreamWaitEvent(stream, event, flags));
 }
 
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {

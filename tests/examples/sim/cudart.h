@@ -24,7 +24,7 @@ typedef struct {
 extern const sim_entry sim_entries[];
 
 /* What the driver gets as the argument of its only kernel. */
-enum { SIM_ARGUMENT_WORDS = 64 };
+enum { SIM_ARGUMENT_WORDS = 128 };
 typedef struct {
     void (*call)(const void *argument);
     double argument[SIM_ARGUMENT_WORDS];
