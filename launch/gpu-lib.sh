@@ -137,10 +137,10 @@ note_from() {
         grep -o '[0-9]*% tests passed,.*' "$1" ||
             grep -o -E 'ERROR SUMMARY.*|No tests were found' "$1" | sort | uniq -c ||
             grep -E '^heat: ([0-9]+ iterations|result)' "$1" | sed 's/^heat: //; s/, published .*: /: /' ||
-            sed -n -E 's/^stencil3d: ([a-z]+: .*)/\1/p' "$1" | grep . ||
+            sed -n -E 's/^stencil3d: ([a-z]+): error (.*): ([A-Z]+).*/\1 \3, error \2/p' "$1" | grep . ||
             grep -m 1 -E '^(heat|stencil3d|peerwin-[a-z]*): ' "$1" ||
             tail -n 1 "$1"
-    } | sed 's/^ *//; s/|/ /g' | paste -sd ';' | cut -c 1-"${note_width:-170}"
+    } | sed 's/^ *//; s/|/ /g' | paste -sd ';' | cut -c 1-170
 }
 
 # failure_from LOG: the first line that sounds like the reason, or what it ends with.
@@ -223,6 +223,26 @@ stop_mps() {
 }
 
 # --------------------------------------------------------------------------------------------------- parts
+
+# stencil3d_times LOGNAME: a row of the times of each way, and how the exchanges compare.
+stencil3d_times() {
+    local way text
+    [ -s "$logs/$1.log" ] || return 0
+    while IFS='|' read -r way text; do
+        result "  $way" figures "" "$text"
+    done < <(awk '
+        / us a step/ {
+            way = $2
+            sub(/:$/, "", way)
+            text = $0
+            sub(/^stencil3d: [a-z]+: /, "", text)
+            print way "|" text
+            match(text, /exchange alone [0-9.]+/)
+            alone[++n] = substr(text, RSTART + 15, RLENGTH - 15)
+        }
+        END { if (n == 2 && alone[2] > 0) printf "ratio|exchange alone %.3f of that by messages\n", alone[1] / alone[2] }' \
+        "$logs/$1.log")
+}
 
 # gpu_tests WHAT LOGNAME EXCLUDED PREFIX...
 gpu_tests() {
