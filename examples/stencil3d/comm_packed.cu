@@ -235,6 +235,8 @@ extern "C" struct comm *comm_packed_open(const struct block *block, struct space
     p->base.release = packed_release;
     p->base.wait = packed_wait;
     p->base.close = packed_close;
+    cuda_load(move_parts<false>);
+    cuda_load(move_parts<true>);
     sort_directions(p);
     if (!agree(allocate(p))) {
         cudaGetLastError(); /* the caller says it */

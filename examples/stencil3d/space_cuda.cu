@@ -266,6 +266,10 @@ extern "C" struct space *space_cuda_open(void) {
         return nullptr;
     gpu *g = new gpu();
     make_streams(g);
+    cuda_load(sweep_region<7>);
+    cuda_load(sweep_region<DIRECTIONS>);
+    cuda_load(sweep_shell<7>);
+    cuda_load(sweep_shell<DIRECTIONS>);
     fill_table(&g->base);
     g->base.stream = g->exchanges;
     return &g->base;

@@ -14,6 +14,13 @@
 /* Ends the job if a call failed: nothing of a run is left then. */
 void cuda_must(cudaError_t code, const char *call);
 
+/* Kernels are loaded before anything waits in a stream: to load one meanwhile may take until that wait is over. */
+template <typename Argument> void cuda_load(void (*kernel)(Argument)) {
+    cudaFuncAttributes attributes;
+
+    cuda_must(cudaFuncGetAttributes(&attributes, reinterpret_cast<const void *>(kernel)), "cudaFuncGetAttributes");
+}
+
 /* Every kernel takes one argument. */
 template <typename Argument>
 void cuda_launch(void (*kernel)(Argument), dim3 grid, dim3 threads, Argument argument, cudaStream_t stream) {

@@ -43,6 +43,7 @@
     X(cuEventSynchronize, 2000)                                                                                        \
     X(cuModuleLoadData, 2000)                                                                                          \
     X(cuModuleGetFunction, 2000)                                                                                       \
+    X(cuFuncLoad, 12040)                                                                                               \
     X(cuLaunchKernel, 4000)                                                                                            \
     X(cuStreamBeginCapture, 10010)                                                                                     \
     X(cuStreamEndCapture, 10000)                                                                                       \
@@ -272,7 +273,7 @@ static const sim_entry *entry_of(const void *kernel) {
 cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attributes, const void *kernel) {
     (void)entry_of(kernel);
     memset(attributes, 0, sizeof(*attributes));
-    return cudaSuccess;
+    return code(cu.cuFuncLoad(example_kernel));
 }
 
 cudaError_t cudaLaunchKernel(const void *kernel, dim3 grid, dim3 block, void **arguments, size_t shared_bytes,
