@@ -77,8 +77,8 @@ static MPI_Datatype face_type(const halo_shape *s, int d, int first) {
     int all[MOST_DIMS], part[MOST_DIMS], start[MOST_DIMS];
     MPI_Datatype element = element_type(s->elem), face, type;
     for (int k = 0; k < s->dims; k++) {
-        all[k] = s->cells + 2 * s->depth;
-        part[k] = k == d ? s->depth : s->cells;
+        all[k] = s->cells[k] + 2 * s->depth;
+        part[k] = k == d ? s->depth : s->cells[k];
         start[k] = k == d ? first : s->depth;
     }
     MPI_Type_create_subarray(s->dims, all, part, start, MPI_ORDER_C, element, &face);
@@ -95,9 +95,9 @@ static void make_mpi(exchange *x) {
     for (int d = 0, low = 0; d < s->dims; d++, low += 2) {
         MPI_Cart_shift(x->cart, d, 1, &x->peer[low], &x->peer[low + 1]);
         x->send[low] = face_type(s, d, s->depth);
-        x->send[low + 1] = face_type(s, d, s->cells);
+        x->send[low + 1] = face_type(s, d, s->cells[d]);
         x->recv[low] = face_type(s, d, 0);
-        x->recv[low + 1] = face_type(s, d, s->cells + s->depth);
+        x->recv[low + 1] = face_type(s, d, s->cells[d] + s->depth);
     }
 }
 

@@ -60,7 +60,7 @@ void halo_plan_name(const halo_shape *shape, const char *what, char *name, size_
 halo_shape halo_shape_of(int ranks, const options_halo *block, bool cut_fastest) {
     halo_shape s = {.dims = block->dims,
                     .periodic = {1, 1, 1},
-                    .cells = block->cells,
+                    .cells = {block->cells, block->cells, block->cells},
                     .depth = block->depth,
                     .fields = block->fields,
                     .elem = block->elem};

@@ -42,7 +42,8 @@ typedef struct {
     uint64_t round;     /* of the exchange that uses the halves */
     CUmodule module;
     CUfunction kernels[HALO_NUM_KERNELS];
-    uint64_t *wrong; /* device memory */
+    uint64_t *wrong;        /* device memory */
+    struct peer_nccl *nccl; /* for halo_by_nccl (peer_nccl.h) */
 } halo_run;
 
 /**
@@ -76,6 +77,13 @@ void halo_run_launch(const halo_run *run, int kernel, halo_args *args, uint64_t 
 
 /** Arguments with what is the same for all kernels. */
 halo_args halo_run_args(const halo_run *run);
+
+/** For ways without a plan: the next round's packing, to where the receiver has it; the unpacking. */
+void halo_run_pack(halo_run *run);
+void halo_run_unpack(const halo_run *run);
+
+/** Where packed faces arrive at a rank in this round, mapped here. */
+char *halo_run_half(const halo_run *run, int rank);
 
 /** Waits until the stream has done its work. */
 void halo_run_wait(const halo_run *run);

@@ -21,8 +21,8 @@ typedef struct {
     int dims;
     int grid[SHAPE_DIMS]; /* ranks in each dimension */
     int periodic[SHAPE_DIMS];
-    int cells; /* of the inside, in each dimension */
-    int depth; /* of the ghosts */
+    int cells[SHAPE_DIMS]; /* of the inside */
+    int depth;             /* of the ghosts */
     int fields;
     int elem; /* bytes of an element */
 } halo_shape;
@@ -41,7 +41,7 @@ typedef struct {
 static inline uint64_t shape_pitch(const halo_shape *s, int d) {
     uint64_t bytes = (uint64_t)s->elem;
     for (int k = s->dims - 1; k > d; k--)
-        bytes *= (uint64_t)(s->cells + 2 * s->depth);
+        bytes *= (uint64_t)(s->cells[k] + 2 * s->depth);
     return bytes;
 }
 
@@ -73,7 +73,7 @@ static inline int shape_peer(const halo_shape *s, int rank, int side) {
 static inline uint64_t shape_first(const halo_shape *s, int side, int ghosts) {
     if (side % 2 == 0)
         return ghosts ? 0 : (uint64_t)s->depth;
-    return (uint64_t)(ghosts ? s->cells + s->depth : s->cells);
+    return (uint64_t)(ghosts ? s->cells[side / 2] + s->depth : s->cells[side / 2]);
 }
 
 static inline halo_face shape_face(const halo_shape *s, int side, int peer) {
@@ -85,7 +85,7 @@ static inline halo_face shape_face(const halo_shape *s, int side, int peer) {
     face.cells = 1;
     for (int n = 0; n < SHAPE_DIMS; n++) {
         const int d = s->dims - 1 - n;
-        face.count[n] = (uint32_t)(d < 0 ? 1 : d == own ? s->depth : s->cells);
+        face.count[n] = (uint32_t)(d < 0 ? 1 : d == own ? s->depth : s->cells[d]);
         face.cells *= face.count[n];
         if (d >= 0 && d != own)
             corner += (uint64_t)s->depth * shape_pitch(s, d);

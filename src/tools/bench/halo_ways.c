@@ -13,28 +13,25 @@
 
 #include "memory/launch.h"
 
-static uint64_t half_of(const halo_run *run) {
-    return run->round % HALO_HALVES * run->slots;
+char *halo_run_half(const halo_run *run, int rank) {
+    return (char *)peerwin_win_ptr(run->stage.win, rank) + run->round % HALO_HALVES * run->slots;
 }
 
-static char *my_half(const halo_run *run) {
-    return (char *)peerwin_win_ptr(run->stage.win, run->b->rank) + half_of(run);
-}
-
-/* To where the receiver has it: in `packed`, or at once in my own half. */
-static void pack(const halo_run *run) {
+/* What is for others goes into `packed`, what is mine at once into my own half. */
+void halo_run_pack(halo_run *run) {
     halo_args args = halo_run_args(run);
+    run->round++;
     for (int i = 0; i < run->num_faces; i++) {
-        char *to = run->faces[i].peer == run->b->rank ? my_half(run) : run->packed;
+        char *to = run->faces[i].peer == run->b->rank ? halo_run_half(run, run->b->rank) : run->packed;
         args.packed[i] = to + shape_slot(&run->shape, run->faces[i].side ^ 1);
     }
     halo_run_launch(run, HALO_KERNEL_pack, &args, 0);
 }
 
-static void unpack(const halo_run *run) {
+void halo_run_unpack(const halo_run *run) {
     halo_args args = halo_run_args(run);
     for (int i = 0; i < run->num_faces; i++)
-        args.packed[i] = my_half(run) + shape_slot(&run->shape, run->faces[i].side);
+        args.packed[i] = halo_run_half(run, run->b->rank) + shape_slot(&run->shape, run->faces[i].side);
     halo_run_launch(run, HALO_KERNEL_unpack, &args, 0);
 }
 
@@ -51,11 +48,10 @@ static bool is_first(const halo_range *ranges, int i) {
 peerwin_status halo_by_engine(halo_run *run, int times) {
     const pw_driver *driver = run->b->device->driver;
     for (int i = 0; i < times; i++) {
-        run->round++;
-        pack(run);
+        halo_run_pack(run);
         for (int k = 0; k < run->num_out; k++) {
             const halo_range *r = &run->out[k];
-            char *there = (char *)peerwin_win_ptr(run->stage.win, r->peer) + half_of(run);
+            char *there = halo_run_half(run, r->peer);
             bench_cuda_check(driver->cuMemcpyAsync(pw_device_address(there + r->at),
                                                    pw_device_address(run->packed + r->at), r->bytes, run->stream),
                              "cuMemcpyAsync");
@@ -69,7 +65,7 @@ peerwin_status halo_by_engine(halo_run *run, int times) {
             if (is_first(run->in, k))
                 bench_check(peerwin_wait(run->stage.win, (unsigned)run->in[k].peer, run->round, run->stream),
                             "peerwin_wait");
-        unpack(run);
+        halo_run_unpack(run);
     }
     return PEERWIN_OK;
 }
@@ -91,8 +87,7 @@ static void exchange_on_host(const halo_run *run) {
 peerwin_status halo_by_mpi(halo_run *run, int times) {
     const pw_driver *driver = run->b->device->driver;
     for (int i = 0; i < times; i++) {
-        run->round++;
-        pack(run);
+        halo_run_pack(run);
         for (int k = 0; k < run->num_out; k++)
             bench_cuda_check(driver->cuMemcpyDtoHAsync(run->host + run->out[k].at,
                                                        pw_device_address(run->packed + run->out[k].at),
@@ -101,11 +96,11 @@ peerwin_status halo_by_mpi(halo_run *run, int times) {
         bench_cuda_check(driver->cuStreamSynchronize(run->stream), "cuStreamSynchronize");
         exchange_on_host(run);
         for (int k = 0; k < run->num_in; k++)
-            bench_cuda_check(driver->cuMemcpyHtoDAsync(pw_device_address(my_half(run) + run->in[k].at),
-                                                       run->host + run->slots + run->in[k].at, run->in[k].bytes,
-                                                       run->stream),
-                             "cuMemcpyHtoDAsync");
-        unpack(run);
+            bench_cuda_check(
+                driver->cuMemcpyHtoDAsync(pw_device_address(halo_run_half(run, run->b->rank) + run->in[k].at),
+                                          run->host + run->slots + run->in[k].at, run->in[k].bytes, run->stream),
+                "cuMemcpyHtoDAsync");
+        halo_run_unpack(run);
     }
     return PEERWIN_OK;
 }
@@ -127,8 +122,8 @@ peerwin_status halo_by_copy(halo_run *run, int times) {
         bench_check(pw_launch_copy(run->b->device->gpu, run->stream, peerwin_win_ptr(run->stage.win, peer), run->packed,
                                    (size_t)theirs, &bench_cuda_site),
                     "the copy kernel");
-        bench_check(pw_launch_copy(run->b->device->gpu, run->stream, my_half(run) + theirs, run->packed + theirs,
-                                   (size_t)(all - theirs), &bench_cuda_site),
+        bench_check(pw_launch_copy(run->b->device->gpu, run->stream, halo_run_half(run, run->b->rank) + theirs,
+                                   run->packed + theirs, (size_t)(all - theirs), &bench_cuda_site),
                     "the copy kernel");
     }
     return PEERWIN_OK;

@@ -48,6 +48,7 @@ static void agree_on_options(bench *b, int argc, char **argv) {
         b->opt.csv = NULL;
         b->opt.json = NULL;
         b->opt.plot = NULL;
+        b->opt.nccl = NULL;
         b->opt.peer_run = b->opt.peer_run != NULL ? "" : NULL;
     }
 }

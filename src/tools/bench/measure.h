@@ -47,6 +47,8 @@ typedef struct {
     long batch[MEASURE_MAX_WAYS];  /* iterations in a batch */
     stats value[MEASURE_MAX_WAYS]; /* with NaN in them for a way that has no figure */
     stats ratio[MEASURE_MAX_WAYS]; /* this way / MEASURE_BASE, within each repetition; if there is more than one way */
+    stats to_third;                /* beside other libraries: peerwin / the third way, within each repetition */
+    const char *no_third;          /* why there is no third way, NULL = it has no place in this row */
 } measure_result;
 
 /** Measures a row and hands the result to the report. Collective. */

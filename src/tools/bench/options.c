@@ -52,6 +52,7 @@ static const char help_text[] =
     "  --logs DIR             where programs, their output and their figures go (default peerwin-bench-logs)\n"
     "  --mpirun COMMAND       how jobs are started, in one word (default: the mpirun that this was built with)\n"
     "  --nvshmem PROGRAM      use this program, built earlier, as NVSHMEM's side\n"
+    "  --nccl LIBRARY         NCCL's library (default: found where that is usual), or none\n"
     "  --one-side FILE        what --peers starts: peerwin's side once, as a job of MPI, with its figures to that "
     "file\n"
     "\n"
@@ -107,8 +108,9 @@ static options complete(options opt, int ranks) {
     if (opt.peers || opt.peer_run != NULL)
         return complete_peers(opt, ranks);
     if (opt.limits || opt.seconds != 0 || opt.logs != NULL || opt.mpirun != NULL || opt.program != NULL ||
-        opt.ranks[0] != 0 || opt.placed)
-        return options_bad("--limits, --seconds, --logs, --mpirun, --nvshmem, --place and --ranks go with --peers");
+        opt.nccl != NULL || opt.ranks[0] != 0 || opt.placed)
+        return options_bad("--limits, --seconds, --logs, --mpirun, --nvshmem, --nccl, --place and --ranks go with "
+                           "--peers");
     if (!opt.cuda && (opt.kinds != 0 || opt.largest != 0))
         return options_bad("--kinds and --largest go with --space cuda");
     if (!choose_cases(&opt, ranks))
@@ -146,6 +148,7 @@ enum {
     OPT_LOGS,
     OPT_MPIRUN,
     OPT_NVSHMEM,
+    OPT_NCCL,
     OPT_ONE_SIDE
 };
 
@@ -169,6 +172,7 @@ static const struct option known[] = {
     {"seconds", required_argument, NULL, OPT_SECONDS},
     {"logs", required_argument, NULL, OPT_LOGS},
     {"mpirun", required_argument, NULL, OPT_MPIRUN},
+    {"nccl", required_argument, NULL, OPT_NCCL},
     {"nvshmem", required_argument, NULL, OPT_NVSHMEM},
     {"one-side", required_argument, NULL, OPT_ONE_SIDE},
     {NULL, 0, NULL, 0},
@@ -220,6 +224,8 @@ static const char **text_of(int option, options *opt) {
         return &opt->mpirun;
     case OPT_NVSHMEM:
         return &opt->program;
+    case OPT_NCCL:
+        return &opt->nccl;
     case OPT_ONE_SIDE:
         return &opt->peer_run;
     default:

@@ -54,6 +54,7 @@ typedef struct {
     const char *logs;     /* directory */
     const char *mpirun;   /* how jobs are started, NULL = as found when this was built */
     const char *program;  /* in place of the NVSHMEM program, NULL = the one to be built */
+    const char *nccl;     /* its library; with --peers NULL = as found, "none" = leave it out */
     const char *peer_run; /* file for the rows of peerwin's side: this process is a rank of that; NULL = it is not */
 } options;
 

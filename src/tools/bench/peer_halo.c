@@ -21,13 +21,14 @@ static bool open_halo(peer_side *s, int number) {
     if (!halo_run_open(&s->halo, s->b, s->ctx, s->stream, &s->more, &plan_halos[number]))
         return false;
     s->halo_number = number;
+    s->halo.nccl = s->nccl;
     return true;
 }
 
-static halo_way *way_of(const plan_row *row) {
+static halo_way *way_of(const peer_side *s, const plan_row *row) {
     switch (row->work) {
     case PLAN_HALO:
-        return halo_by_plan;
+        return s->nccl != NULL ? halo_by_nccl : halo_by_plan;
     case PLAN_HALO_GRAPH:
         return halo_by_graph;
     case PLAN_HALO_COPY:
@@ -60,10 +61,10 @@ peerwin_status peer_halo_batch(peer_side *s, const plan_row *row, int iterations
     *us_out = 0.0;
     if (!open_halo(s, row->halo))
         return pw_fail(PEERWIN_ERR_UNSUPPORTED, &bench_cuda_site, "this build has no kernels");
-    int could = row->work == PLAN_HALO_COPY || halo_run_prove(&s->halo, way_of(row)) == PEERWIN_OK;
+    int could = row->work == PLAN_HALO_COPY || halo_run_prove(&s->halo, way_of(s, row)) == PEERWIN_OK;
     MPI_Allreduce(MPI_IN_PLACE, &could, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
     if (!could)
         return pw_fail(PEERWIN_ERR_UNSUPPORTED, &bench_cuda_site, "no exchange in graphs on this machine");
-    *us_out = timed(s, way_of(row), graph ? launches : iterations) / (graph ? HALO_IN_A_GRAPH : 1);
+    *us_out = timed(s, way_of(s, row), graph ? launches : iterations) / (graph ? HALO_IN_A_GRAPH : 1);
     return PEERWIN_OK;
 }

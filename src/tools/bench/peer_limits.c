@@ -101,7 +101,7 @@ static const struct {
     {"graph-reduce", 64, 2, MOST_US, 2.7, NULL, APART},
     {"stream-reduce", 8, 2, MOST_US, 5.0, NULL, APART},
     {"stream-reduce", 64, 2, MOST_US, 5.0, NULL, APART},
-    {"halo-512", 12 << 20, 2, MOST_RATIO, 0.5, NULL, APART},
+    {"halo-512", 8 << 20, 2, MOST_RATIO, 0.5, NULL, APART},
 };
 
 int peer_limit_count(void) {

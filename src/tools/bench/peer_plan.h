@@ -62,14 +62,17 @@ typedef struct {
     int halo;                 /* works of ghosts: the number of their blocks */
 } plan_row;
 
-/* The blocks of doubles whose ghosts are exchanged, on 2 ranks. */
+/*
+ * The blocks of doubles whose ghosts are exchanged, on 2 ranks. In 3D, 2D and 512 (cells each way in all) every side
+ * has a neighbour, which mostly is the rank itself. The faces of Z are contiguous but for ghosts at their edges, those
+ * of X are single elements at a stride; both have 2 faces, and both go to the other rank.
+ */
 enum { PLAN_NO_HALO = 0, PLAN_3D, PLAN_Z, PLAN_X, PLAN_2D, PLAN_512, PLAN_HALOS };
 static const halo_shape plan_halos[PLAN_HALOS] = {
-    {1, {1, 1, 1}, {0, 0, 0}, 1, 1, 1, 8},   /* none */
-    {3, {2, 1, 1}, {1, 1, 1}, 256, 1, 4, 8}, /* every side has a neighbour: four of them are the rank itself */
-    {3, {2, 1, 1}, {1, 0, 0}, 256, 1, 4, 8}, /* both faces are contiguous but for the ghosts at their edges */
-    {3, {1, 1, 2}, {0, 0, 1}, 256, 1, 4, 8}, /* both faces are single elements at a stride */
-    {2, {2, 1, 1}, {1, 1, 0}, 512, 1, 1, 8}, {3, {2, 1, 1}, {1, 1, 1}, 512, 1, 1, 8}};
+    {1, {1, 1, 1}, {0, 0, 0}, {1, 1, 1}, 1, 1, 8},       {3, {2, 1, 1}, {1, 1, 1}, {256, 256, 256}, 1, 4, 8},
+    {3, {2, 1, 1}, {1, 0, 0}, {256, 256, 256}, 1, 4, 8}, {3, {1, 1, 2}, {0, 0, 1}, {256, 256, 256}, 1, 4, 8},
+    {2, {2, 1, 1}, {1, 1, 0}, {512, 512, 1}, 1, 1, 8},   {3, {2, 1, 1}, {1, 1, 1}, {256, 512, 512}, 1, 1, 8},
+};
 
 #define PLAN_KIB(n) ((unsigned long)(n) << 10)
 #define PLAN_MIB(n) ((unsigned long)(n) << 20)
@@ -139,10 +142,10 @@ static const plan_row plan_rows[] = {
     {"halo-2d-copy", PLAN_HALO_COPY, 2, 0, 0, PLAN_KIB(16), 0, 0, 100, 0, PLAN_2D},
     {"halo-2d-engine", PLAN_HALO_ENGINE, 2, 0, 0, PLAN_KIB(16), 0, 0, 100, 0, PLAN_2D},
     {"halo-2d-mpi", PLAN_HALO_MPI, 2, 0, 0, PLAN_KIB(16), 0, 0, 40, 0, PLAN_2D},
-    {"halo-512", PLAN_HALO, 2, 0, 0, PLAN_KIB(12288), 0, 0, 60, 0, PLAN_512},
-    {"halo-512-graph", PLAN_HALO_GRAPH, 2, 0, 0, PLAN_KIB(12288), 0, 0, 64, 0, PLAN_512},
-    {"halo-512-engine", PLAN_HALO_ENGINE, 2, 0, 0, PLAN_KIB(12288), 0, 0, 60, 0, PLAN_512},
-    {"halo-512-mpi", PLAN_HALO_MPI, 2, 0, 0, PLAN_KIB(12288), 0, 0, 10, 0, PLAN_512},
+    {"halo-512", PLAN_HALO, 2, 0, 0, PLAN_MIB(8), 0, 0, 60, 0, PLAN_512},
+    {"halo-512-graph", PLAN_HALO_GRAPH, 2, 0, 0, PLAN_MIB(8), 0, 0, 64, 0, PLAN_512},
+    {"halo-512-engine", PLAN_HALO_ENGINE, 2, 0, 0, PLAN_MIB(8), 0, 0, 60, 0, PLAN_512},
+    {"halo-512-mpi", PLAN_HALO_MPI, 2, 0, 0, PLAN_MIB(8), 0, 0, 10, 0, PLAN_512},
 
     {"finish", PLAN_FINISH, 0, 0, 0, PLAN_LARGEST, 0, 0, 1, 0, 0},
 };
@@ -153,6 +156,12 @@ enum { PLAN_ROWS = sizeof plan_rows / sizeof *plan_rows, PLAN_IN_A_GRAPH = 16 };
 static inline int plan_applies(const plan_row *row, int ranks, int quick) {
     const int small = row->bytes <= PLAN_QUICK_LARGEST || row->work == PLAN_START || row->work == PLAN_FINISH;
     return (row->ranks == 0 || row->ranks == ranks) && (!quick || small);
+}
+
+/* Rows that NCCL can have, where no two ranks share a device. */
+static inline int plan_is_nccls(const plan_row *row) {
+    return row->work == PLAN_STREAM_SIGNAL || row->work == PLAN_STREAM_REDUCE || row->work == PLAN_GRAPH_REDUCE ||
+           row->work == PLAN_HALO;
 }
 
 static inline int plan_iterations(const plan_row *row, int quick) {

@@ -119,37 +119,57 @@ static stats stats_or_none(double *values, int count) {
     return (stats){NAN, NAN, NAN, NAN, NAN};
 }
 
-/* The row of which `first` is the first sample. */
-static measure_result merge_row(const peer_table *table, const peer_sample *first) {
-    double by_round[PEER_SIDES][PEER_MAX_ROUNDS] = {{0}}; /* 0 = none */
-    double values[PEER_SIDES][PEER_MAX_ROUNDS], ratios[PEER_MAX_ROUNDS];
-    int counts[PEER_SIDES] = {0}, both = 0;
+typedef struct {
+    double by_round[PEER_SIDES][PEER_MAX_ROUNDS]; /* 0 = none */
+} row_figures;
+
+static row_figures gather(const peer_table *table, const peer_sample *first) {
+    row_figures f = {{{0}}};
     for (int i = 0; i < table->count; i++) {
         const peer_sample *s = &table->samples[i];
         if (same_row(s, first) && s->round >= 0 && s->round < PEER_MAX_ROUNDS)
-            by_round[s->side][s->round] = s->value;
+            f.by_round[s->side][s->round] = s->value;
     }
-    for (int round = 0; round < PEER_MAX_ROUNDS; round++) {
-        for (int side = 0; side < PEER_SIDES; side++)
-            if (by_round[side][round] > 0.0)
-                values[side][counts[side]++] = by_round[side][round];
-        if (by_round[PEER_OURS][round] > 0.0 && by_round[PEER_THEIRS][round] > 0.0)
-            ratios[both++] = by_round[PEER_OURS][round] / by_round[PEER_THEIRS][round];
-    }
+    return f;
+}
+
+static stats values_of(const row_figures *f, int side, int *count_out) {
+    double values[PEER_MAX_ROUNDS];
+    *count_out = 0;
+    for (int round = 0; round < PEER_MAX_ROUNDS; round++)
+        if (f->by_round[side][round] > 0.0)
+            values[(*count_out)++] = f->by_round[side][round];
+    return stats_or_none(values, *count_out);
+}
+
+static stats ratios_of(const row_figures *f, int side, int base) {
+    double ratios[PEER_MAX_ROUNDS];
+    int both = 0;
+    for (int round = 0; round < PEER_MAX_ROUNDS; round++)
+        if (f->by_round[side][round] > 0.0 && f->by_round[base][round] > 0.0)
+            ratios[both++] = f->by_round[side][round] / f->by_round[base][round];
+    return stats_or_none(ratios, both);
+}
+
+/* The row of which `first` is the first sample. */
+static measure_result merge_row(const peer_table *table, const peer_sample *first) {
+    const row_figures figures = gather(table, first);
     measure_result result = {.name = first->name,
                              .memory = "device",
                              .bytes = first->bytes,
                              .ranks = first->ranks,
                              .kind = first->bandwidth ? MEASURE_BANDWIDTH : MEASURE_LATENCY,
-                             .repeats =
-                                 counts[PEER_OURS] > counts[PEER_THEIRS] ? counts[PEER_OURS] : counts[PEER_THEIRS],
                              .num_ways = PEER_SIDES,
-                             .ways = {"peerwin", "NVSHMEM"},
-                             .batch = {1, 1}};
-    for (int side = 0; side < PEER_SIDES; side++)
-        result.value[side] = stats_or_none(values[side], counts[side]);
-    result.ratio[PEER_OURS] = stats_or_none(ratios, both);
+                             .ways = {"peerwin", "NVSHMEM", "NCCL"},
+                             .batch = {1, 1, 1}};
+    for (int side = 0; side < PEER_SIDES; side++) {
+        int count = 0;
+        result.value[side] = values_of(&figures, side, &count);
+        result.repeats = count > result.repeats ? count : result.repeats;
+        result.ratio[side] = ratios_of(&figures, side, PEER_THEIRS);
+    }
     result.ratio[PEER_THEIRS] = (stats){1.0, 1.0, 1.0, 1.0, 1.0};
+    result.to_third = ratios_of(&figures, PEER_OURS, PEER_NCCLS);
     return result;
 }
 

@@ -2,7 +2,7 @@
  * Copyright (c) 2026, the peerwin contributors.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * What the two sides of --peers have measured, run by run, and put side by side. A side's file has lines
+ * What the sides of --peers have measured, run by run, and put side by side. A side's file has lines
  *
  *   version TEXT | device TEXT | cpus TEXT | at NAME BYTES | row NAME BYTES UNIT VALUE | missing NAME BYTES: REASON |
  * done
@@ -20,7 +20,8 @@
 enum {
     PEER_OURS = 0,
     PEER_THEIRS = 1,
-    PEER_SIDES = 2,
+    PEER_NCCLS = 2,
+    PEER_SIDES = 3,
     PEER_MAX_ROUNDS = 99,
     PEER_NAME = 48,
     PEER_TEXT = 256,
@@ -61,7 +62,7 @@ void peer_table_free(peer_table *table);
 
 /** One row: the names point into the table, which has to outlive it. */
 typedef struct {
-    measure_result result; /* ways: ours and theirs; one that has no figure has a median of NaN */
+    measure_result result; /* ways: the sides; one that has no figure has a median of NaN */
 } peer_row;
 
 /** All rows, in the order in which they were first seen, by number of ranks; free() them. NULL if there are none. */

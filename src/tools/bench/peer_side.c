@@ -151,7 +151,8 @@ static void run_row(peer_side *s, const plan_row *row, unsigned seed, FILE *rows
 }
 
 static bool wanted(const peer_side *s, const plan_row *row) {
-    return plan_applies(row, s->b->size, s->quick) && (s->b->opt.works & 1u << row->work) != 0;
+    return plan_applies(row, s->b->size, s->quick) && (s->b->opt.works & 1u << row->work) != 0 &&
+           (s->nccl == NULL || plan_is_nccls(row));
 }
 
 /* ------------------------------------------------------------------------------------------- begin and end */
@@ -195,9 +196,25 @@ static double finish(peer_side *s) {
     return (bench_seconds() - began) * 1e6;
 }
 
+/* For a job of NCCL's side, in the environment, which all ranks have. */
+static const char *nccl_library(void) {
+    return getenv("PEER_NCCL");
+}
+
+/* NCCL begins after peerwin, whose memory it uses. */
+static void open_nccl(peer_side *s, FILE *rows) {
+    char version[32];
+    if (nccl_library() == NULL)
+        return;
+    s->nccl = peer_nccl_open(s->b, nccl_library(), version, sizeof version);
+    if (rows != NULL)
+        fprintf(rows, "version NCCL %s\n", version);
+}
+
 static void run_all(peer_side *s, FILE *rows) {
     double us = longest(start(s));
     make_rest(s);
+    open_nccl(s, rows);
     for (int i = 0; i < PLAN_ROWS; i++) {
         const plan_row *row = &plan_rows[i];
         if (!wanted(s, row) || row->work == PLAN_FINISH)
@@ -208,6 +225,7 @@ static void run_all(peer_side *s, FILE *rows) {
             run_row(s, row, (unsigned)i + 1, rows);
     }
     peer_halo_close(s);
+    peer_nccl_close(s->nccl);
     us = longest(finish(s));
     for (int i = 0; i < PLAN_ROWS; i++)
         if (wanted(s, &plan_rows[i]) && plan_rows[i].work == PLAN_FINISH)
@@ -222,8 +240,10 @@ static FILE *open_rows(const bench *b, const char *device) {
     FILE *rows = fopen(b->opt.peer_run, "we");
     if (rows == NULL)
         bench_fail("cannot write %s", b->opt.peer_run);
-    fprintf(rows, "device %s\ncpus %s\nversion peerwin v%d.%d.%d\n", device, cpus, PEERWIN_VERSION_MAJOR,
-            PEERWIN_VERSION_MINOR, PEERWIN_VERSION_PATCH);
+    fprintf(rows, "device %s\ncpus %s\n", device, cpus);
+    if (nccl_library() == NULL)
+        fprintf(rows, "version peerwin v%d.%d.%d\n", PEERWIN_VERSION_MAJOR, PEERWIN_VERSION_MINOR,
+                PEERWIN_VERSION_PATCH);
     return rows;
 }
 

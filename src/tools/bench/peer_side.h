@@ -10,6 +10,7 @@
 
 #include "cuda.h"
 #include "halo_run.h"
+#include "peer_nccl.h"
 #include "peer_plan.h"
 
 typedef struct peer_kernels peer_kernels; /* peer_device.c */
@@ -30,6 +31,7 @@ typedef struct {
     uint64_t messages;
     halo_run halo;         /* of the last row of ghosts, */
     int halo_number;       /* of which blocks: PLAN_NO_HALO = it is not open */
+    peer_nccl *nccl;       /* its rows are measured instead of peerwin's, NULL = they are not */
     peer_kernels *kernels; /* NULL = this build has none */
 } peer_side;
 

@@ -42,6 +42,18 @@ static peerwin_status copy(peer_side *s, const plan_row *row, int times) {
     return PEERWIN_OK;
 }
 
+/* As put_signal, in NCCL. */
+static peerwin_status send_receive(peer_side *s, const plan_row *row, int times) {
+    for (int i = 0; i < times; i++) {
+        if (s->b->rank != 0)
+            peer_nccl_receive(s->nccl, s->target, row->bytes, s->partner, s->stream);
+        peer_nccl_send(s->nccl, s->mine, row->bytes, s->partner, s->stream);
+        if (s->b->rank == 0)
+            peer_nccl_receive(s->nccl, s->target, row->bytes, s->partner, s->stream);
+    }
+    return PEERWIN_OK;
+}
+
 /* There and back; rank 0 begins. */
 static peerwin_status put_signal(peer_side *s, const plan_row *row, int times) {
     for (int i = 0; i < times; i++) {
@@ -69,7 +81,9 @@ static peerwin_status barrier(peer_side *s, const plan_row *row, int times) {
 static peerwin_status reduce(peer_side *s, const plan_row *row, int times) {
     const int count = (int)(row->bytes / sizeof(double));
     for (int i = 0; i < times; i++) {
-        const peerwin_status status = peerwin_allreduce(s->ctx, s->mine, count, PEERWIN_DOUBLE, PEERWIN_SUM, s->stream);
+        const peerwin_status status =
+            s->nccl != NULL ? peer_nccl_reduce(s->nccl, s->mine, count, s->stream)
+                            : peerwin_allreduce(s->ctx, s->mine, count, PEERWIN_DOUBLE, PEERWIN_SUM, s->stream);
         if (status != PEERWIN_OK)
             return status;
     }
@@ -158,7 +172,7 @@ peerwin_status peer_stream_batch(peer_side *s, const plan_row *row, int iteratio
         *us_out = origin ? *us_out : 0.0;
         return status;
     case PLAN_STREAM_SIGNAL:
-        status = timed(s, row, put_signal, iterations, us_out);
+        status = timed(s, row, s->nccl != NULL ? send_receive : put_signal, iterations, us_out);
         *us_out /= 2.0;
         return status;
     case PLAN_STREAM_BARRIER:

@@ -2,10 +2,10 @@
  * Copyright (c) 2026, the peerwin contributors.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * See peers.h. A round is a job of each side on each number of ranks; which side goes first alternates. A job that
- * fails costs its own figures: those that it had written count, the rows in which it ended are left out from then on,
- * and a third failure ends its turns. One job more looks at the stream barrier without MPS, where ranks take turns on
- * the GPU.
+ * See peers.h. A round is a job of each side on each number of ranks; which of peerwin and NVSHMEM goes first
+ * alternates. A job that fails costs its own figures: those that it had written count, the rows in which it ended are
+ * left out from then on, and a third failure ends its turns. One job more looks at the stream barrier without MPS,
+ * where ranks take turns on the GPU.
  */
 #define _GNU_SOURCE
 #include "peers.h"
@@ -31,11 +31,21 @@ static void add_job(peers *p, int ranks, int side, bool sliced) {
     p->jobs[p->num_jobs++] = (peer_job){.ranks = ranks, .side = side, .sliced = sliced};
 }
 
+/* Whether a row was asked for that NCCL can have. */
+static bool wants_nccl(const peers *p) {
+    for (int i = 0; i < PLAN_ROWS; i++)
+        if (plan_is_nccls(&plan_rows[i]) && (p->opt.works & 1u << plan_rows[i].work) != 0)
+            return true;
+    return false;
+}
+
 static void plan_jobs(peers *p) {
     for (int i = 0; p->opt.ranks[i] != 0; i++) {
         add_job(p, p->opt.ranks[i], PEER_OURS, false);
         if (p->program[0] != '\0')
             add_job(p, p->opt.ranks[i], PEER_THEIRS, false);
+        if (p->nccl[0] != '\0' && p->opt.ranks[i] <= p->gpus && wants_nccl(p))
+            add_job(p, p->opt.ranks[i], PEER_NCCLS, false);
     }
     if (p->opt.ranks[0] == 2 && p->gpus < 2 && (p->opt.works & 1u << PLAN_STREAM_BARRIER) != 0)
         add_job(p, 2, PEER_OURS, true);
@@ -113,12 +123,24 @@ static void report_texts(peers *p) {
     for (int side = 0; side < PEER_SIDES; side++) {
         if (p->table.version[side][0] != '\0')
             report_note(p->out, peers_name(side), p->table.version[side]);
-        for (int i = 0; i < p->table.num_places[side]; i++)
-            report_note(p->out, side == PEER_OURS ? "peerwin on CPUs" : "nvshmem on CPUs", p->table.places[side][i]);
-        for (int i = 0; i < p->table.num_missing[side]; i++)
-            report_note(p->out, side == PEER_OURS ? "peerwin has no figure for" : "nvshmem has no figure for",
-                        p->table.missing[side][i]);
+        for (int i = 0; i < p->table.num_places[side]; i++) {
+            text_format(text, sizeof text, "%s on CPUs", peers_name(side));
+            report_note(p->out, text, p->table.places[side][i]);
+        }
+        for (int i = 0; i < p->table.num_missing[side]; i++) {
+            text_format(text, sizeof text, "%s has no figure for", peers_name(side));
+            report_note(p->out, text, p->table.missing[side][i]);
+        }
     }
+}
+
+/* Where NCCL has no figure for a row that it could have, the row says why. */
+static void explain_nccl(const peers *p, measure_result *result) {
+    for (int i = 0; i < PLAN_ROWS; i++)
+        if (strcmp(plan_rows[i].name, result->name) == 0 && plan_is_nccls(&plan_rows[i]))
+            result->no_third = p->nccl[0] == '\0'        ? "not installed"
+                               : result->ranks > p->gpus ? "no: ranks share a GPU"
+                                                         : "no figure";
 }
 
 /* True if peerwin came to its end on every number of ranks, and every limit is kept if that was asked for. */
@@ -127,8 +149,10 @@ static bool report_all(peers *p) {
     bool good = true;
     peer_row *rows = peer_table_merge(&p->table, &count);
     report_texts(p);
-    for (int i = 0; i < count; i++)
+    for (int i = 0; i < count; i++) {
+        explain_nccl(p, &rows[i].result);
         report_add(p->out, &rows[i].result);
+    }
     const bool kept = report_limits(p, rows, count);
     for (int i = 0; i < p->num_jobs; i++)
         good = good && (p->jobs[i].side != PEER_OURS || p->jobs[i].good > 0);
@@ -194,11 +218,13 @@ static int run_all(peers *p) {
     p->gpus = peers_count_gpus();
     if (!peers_find_program(&p->opt, p->program, sizeof p->program, p->library_dir, note, sizeof note))
         p->program[0] = '\0';
+    peers_find_nccl(&p->opt, p->library_dir, p->nccl, sizeof p->nccl);
     p->out = report_open(&p->opt, p->opt.ranks[0], count_cpus());
     if (p->out == NULL)
         return 2;
     if (note[0] != '\0')
         report_note(p->out, "NVSHMEM", note);
+    report_note(p->out, "NCCL", p->nccl[0] != '\0' ? p->nccl : "not installed (NCCL_HOME, Python packages, /usr)");
     look_for_mps(p);
     plan_jobs(p);
     run_rounds(p);

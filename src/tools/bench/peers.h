@@ -21,4 +21,7 @@ bool bench_peer_run(bench *b);
 bool peers_find_program(const options *opt, char *program, size_t size, char *library_dir, char *note,
                         size_t note_size);
 
+/** NCCL's library, named by the user (a name that is none: leave it out) or found. False, and "", if there is none. */
+bool peers_find_nccl(const options *opt, const char *nvshmem_dir, char *library, size_t size);
+
 #endif

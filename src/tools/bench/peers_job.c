@@ -21,7 +21,7 @@
 enum { PATH = PEERS_PATH, JOB_LIMIT_S = 45, LAST_SECONDS = 15, MOST_FAILURES = 3 };
 
 const char *peers_name(int side) {
-    return side == PEER_OURS ? "peerwin" : "nvshmem";
+    return side == PEER_OURS ? "peerwin" : side == PEER_THEIRS ? "nvshmem" : "nccl";
 }
 
 /* ---------------------------------------------------------------------------------------------------- a job */
@@ -127,9 +127,10 @@ static bool start_job(peers *p, const peer_job *job, int round) {
     text_format(works, sizeof works, "%u", p->opt.works & ~job->skipped);
     text_format(libraries, sizeof libraries, "%s%s%s", p->library_dir, old != NULL ? ":" : "", old != NULL ? old : "");
     peers_place(p->opt.place, job->ranks, p->gpus, cpus, sizeof cpus);
-    const char *environment[20] = {"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", share, "PEER_CPUS",
-                                   cpus[0] != '\0' ? cpus : NULL};
-    int used = 4;
+    const char *environment[24] = {
+        "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", share,       "PEER_CPUS",
+        cpus[0] != '\0' ? cpus : NULL,       "PEER_NCCL", job->side == PEER_NCCLS ? p->nccl : NULL};
+    int used = 6;
     if (job->sliced) {
         environment[used++] = "CUDA_MPS_PIPE_DIRECTORY";
         environment[used++] = none;

@@ -10,7 +10,7 @@
 #include "peer_plan.h"
 #include "peer_rows.h"
 
-enum { PEERS_PATH = 4096, PEERS_MAX_JOBS = 2 * OPTIONS_MAX_RANKS + 2 };
+enum { PEERS_PATH = 4096, PEERS_MAX_JOBS = 3 * OPTIONS_MAX_RANKS + 2 };
 
 typedef struct {
     int ranks;
@@ -26,6 +26,7 @@ typedef struct {
     char self[PEERS_PATH];        /* this program */
     char program[PEERS_PATH];     /* NVSHMEM's side, "" = none */
     char library_dir[PEERS_PATH]; /* of NVSHMEM, "" = the loader's own way */
+    char nccl[PEERS_PATH];        /* NCCL's library, "" = none */
     bool unique_id;               /* NVSHMEM does not start by the communicator here */
     int gpus;
     peer_job jobs[PEERS_MAX_JOBS];
@@ -35,7 +36,7 @@ typedef struct {
     double began;
 } peers;
 
-/** "peerwin" or "nvshmem". */
+/** "peerwin", "nvshmem" or "nccl". */
 const char *peers_name(int side);
 
 /** GPUs that ranks are spread over: their thread shares have to add up to a whole on each. */

@@ -103,12 +103,27 @@ static void print_head(const report *r) {
         printf("%d interleaved repetitions: median (min..max); ratio = peerwin / %s in each repetition\n\n", r->repeats,
                base_of(r));
     if (r->peers)
-        printf("%-5s %-21s %8s  %-4s  %-30s %-30s %s\n", "ranks", "case", "bytes", "unit", "peerwin", base_of(r),
-               "ratio");
+        printf("%-5s %-21s %8s  %-4s  %-30s %-30s %-24s %-30s %s\n", "ranks", "case", "bytes", "unit", "peerwin",
+               base_of(r), "ratio", "NCCL", "ratio");
     else
         printf("%-*s%-20s %8s  %-4s  %-26s %-26s %-26s %s\n", r->cuda ? 7 : 0, r->cuda ? "kind" : "", "case", "bytes",
                "unit", "peerwin", base_of(r), floor_of(r), "ratio");
     fflush(stdout);
+}
+
+/* The end of a row in which a third library has a place: the ratio to the second, its figure or why not, and the ratio
+ * to it. */
+static void print_third(char *cell, size_t size, const measure_result *result) {
+    const stats *third = &result->value[MEASURE_MAX_WAYS - 1];
+    printf(" %-24s", cell);
+    if (!isfinite(third->median)) {
+        printf(" %s\n", result->no_third);
+        return;
+    }
+    format_stats(cell, size, third);
+    printf(" %-30s", cell);
+    format_stats(cell, size, &result->to_third);
+    printf(" %s\n", cell);
 }
 
 static void print_row(const report *r, const measure_result *result) {
@@ -129,7 +144,10 @@ static void print_row(const report *r, const measure_result *result) {
     }
     if (result->num_ways > 1)
         format_stats(cell, sizeof cell, &result->ratio[MEASURE_PEERWIN]);
-    printf(" %s\n", cell);
+    if (r->peers && (result->no_third != NULL || isfinite(result->value[MEASURE_MAX_WAYS - 1].median)))
+        print_third(cell, sizeof cell, result);
+    else
+        printf(" %s\n", cell);
     fflush(stdout);
 }
 

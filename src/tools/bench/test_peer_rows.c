@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "peer_limits.h"
+#include "peer_plan.h"
 #include "peer_rows.h"
 
 #include <math.h>
@@ -161,6 +162,46 @@ static void limits_are_held_against_the_figures(void **state) {
     peer_table_free(&table);
 }
 
+/* Both sides take the sizes of rows from the plan, and what is moved from the blocks. */
+static void rows_of_ghosts_have_the_bytes_of_their_faces(void **state) {
+    (void)state;
+    int seen = 0;
+    for (int i = 0; i < PLAN_ROWS; i++) {
+        const plan_row *row = &plan_rows[i];
+        if (row->halo == PLAN_NO_HALO)
+            continue;
+        assert_int_equal(shape_sent(&plan_halos[row->halo], 0), row->bytes);
+        assert_int_equal(shape_sent(&plan_halos[row->halo], 1), row->bytes);
+        seen |= 1 << row->halo;
+    }
+    assert_int_equal(seen, (1 << PLAN_HALOS) - 2);
+}
+
+/* What a rank sends to another is what that one expects, in the same places, however the ranks lie. */
+static void ranges_of_sender_and_receiver_agree(void **state) {
+    (void)state;
+    static const halo_shape shapes[] = {{1, {4, 1, 1}, {0, 0, 0}, {5, 1, 1}, 2, 3, 4},
+                                        {2, {2, 3, 1}, {1, 0, 0}, {7, 4, 1}, 1, 2, 12},
+                                        {3, {2, 1, 1}, {1, 1, 1}, {6, 5, 4}, 2, 1, 8},
+                                        {3, {1, 2, 3}, {0, 1, 1}, {3, 8, 5}, 3, 1, 1},
+                                        {3, {3, 2, 2}, {1, 1, 0}, {4, 4, 4}, 1, 16, 16}};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        const halo_shape *s = &shapes[i];
+        const int ranks = s->grid[0] * s->grid[1] * s->grid[2];
+        for (int me = 0; me < ranks; me++) {
+            halo_range sent[SHAPE_SIDES], got[SHAPE_SIDES];
+            const int num_sent = shape_ranges(s, me, 1, sent);
+            for (int k = 0; k < num_sent; k++) {
+                const int num_got = shape_ranges(s, sent[k].peer, 0, got);
+                int found = 0;
+                for (int g = 0; g < num_got; g++)
+                    found += got[g].peer == me && got[g].at == sent[k].at && got[g].bytes == sent[k].bytes;
+                assert_int_equal(found, 1);
+            }
+        }
+    }
+}
+
 static void exchanges_are_held_against_other_rows(void **state) {
     (void)state;
     static const char *const figures[] = {
@@ -204,6 +245,8 @@ int main(void) {
         cmocka_unit_test(the_row_in_which_a_run_ended_is_known),
         cmocka_unit_test(reasons_are_named_once),
         cmocka_unit_test(limits_are_held_against_the_figures),
+        cmocka_unit_test(rows_of_ghosts_have_the_bytes_of_their_faces),
+        cmocka_unit_test(ranges_of_sender_and_receiver_agree),
         cmocka_unit_test(exchanges_are_held_against_other_rows),
         cmocka_unit_test(ranks_on_devices_of_their_own_have_other_limits),
     };

@@ -2,12 +2,14 @@
 # Copyright (c) 2026, the peerwin contributors.
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# peerwin-bench beside a program that stands in for NVSHMEM's: both columns, the ratio, the limits, the files, the charts;
-# and what is said when a side fails, when nothing is installed, and when the command line is wrong.
-#   test_peers.sh PEERWIN_BENCH "MPIRUN [OPTION...]"
+# peerwin-bench beside a program that stands in for NVSHMEM's and a library that does for NCCL's: all columns, the ratios,
+# the limits, the files, the charts; and what is said when a side fails, when nothing is installed, and when the command
+# line is wrong.
+#   test_peers.sh PEERWIN_BENCH "MPIRUN [OPTION...]" NCCL_LIBRARY
 set -eu
 bench=$1
 mpirun=$2
+nccl=$3
 dir=$(mktemp -d)
 trap 'rm -rf -- "$dir"' EXIT
 
@@ -37,7 +39,8 @@ run() {
     wanted=$1
     shift
     status=0
-    "$bench" --peers --quick --ranks 2 --mpirun "$mpirun" --logs "$dir/logs" "$@" >"$dir/out" 2>"$dir/err" || status=$?
+    "$bench" --peers --quick --ranks 2 --mpirun "$mpirun" --logs "$dir/logs" --nccl none "$@" \
+        >"$dir/out" 2>"$dir/err" || status=$?
     [ "$status" -eq "$wanted" ] || fail "$*: status $status, not $wanted: $(cat "$dir/out" "$dir/err")"
 }
 
@@ -59,6 +62,7 @@ done
 for row in halo-2d halo-2d-graph halo-2d-copy halo-2d-engine halo-2d-mpi; do
     says "^2  *$row  *16 KiB  us  *[0-9.]* ("
 done
+says '^2  *stream-reduce  *8 B .* -  *not installed$'
 says '^2  *only-theirs  *8 B  us  *- *5\.000 ('
 says '^2  *sliced-stream-barrier .* - *-$'
 says '^PASS .*start, 256 MiB, 2 ranks  *at most 0.2 x NVSHMEM'
@@ -83,6 +87,24 @@ for log in peerwin-2 nvshmem-2 peerwin-2-sliced; do
 done
 grep -q '^CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=50 .* NVSHMEM' "$dir/logs/nvshmem-2.log" || fail "thread shares are not halved"
 
+# NCCL, where each rank has a GPU of its own: its rows beside ours, and a reason where it has none. Other promises.
+two() {
+    CUDA_VISIBLE_DEVICES=0,1 SIMCUDA_TOPOLOGY=nvswitch:2 run "$@"
+}
+two 0 --repeats 1 --only stream-signal,stream-reduce,graph-reduce,halo-2d,stream-put --nvshmem "$dir/good" --nccl "$nccl" \
+    --csv "$dir/csv"
+says '^nccl: NCCL 2.99.99$'
+says '^nccl on CPUs: 2 ranks: [0-9]'
+says '^nccl has no figure for: graph-reduce, 2 ranks: .*ncclAllReduce'
+for row in 'stream-signal  *8 B' 'stream-signal  *1 MiB' 'stream-reduce  *8 B' 'halo-2d  *16 KiB'; do
+    says "^2  *$row  us  *[0-9.]* ([0-9.]*\.\.[0-9.]*)  *-  *-  *[0-9.]* ([0-9.]*\.\.[0-9.]*)  *[0-9.]* ("
+done
+says '^2  *graph-reduce .* -  *no figure$'
+says '^2  *stream-put  *8 B .* ([0-9.]*\.\.[0-9.]*)$'
+says 'stream-reduce, 8 B, 2 ranks  *at most 5 us'
+awk -F, '$1 == "stream-signal" { seen[$4]++ } END { exit !(seen["peerwin"] == 2 && seen["NCCL"] == 2) }' "$dir/csv" ||
+    fail "odd figures: $(cat "$dir/csv")"
+
 # A side that fails: what it had written counts, what it ended in is left out, its turns end, and the rest goes on.
 run 0 --repeats 4 --only stream-put --nvshmem "$dir/bad" ${png:+"$png"}
 says 'it broke$' # the end of the log is shown
@@ -91,7 +113,7 @@ says '^2  *stream-put  *8 B .* 0\.0010 ('
 [ "$(grep -c 'it broke' "$dir/logs/nvshmem-2.log")" -eq 3 ] || fail "not three attempts: $(cat "$dir/logs/nvshmem-2.log")"
 says 'nvshmem on 2 ranks ended in stream-put, which is left out from now on$'
 grep -q ' PEER_WORKS=0 ' "$dir/logs/nvshmem-2.log" || fail "it is not left out: $(cat "$dir/logs/nvshmem-2.log")"
-[ "$(grep -c 'exit status 0$' "$dir/logs/peerwin-2.log")" -eq 6 ] || fail "peerwin's turns ended too"
+[ "$(grep -c 'exit status 0$' "$dir/logs/peerwin-2.log")" -eq 7 ] || fail "peerwin's turns ended too"
 [ -z "$png" ] || [ -s "$dir/it.png" ] || fail "no picture: $(cat "$dir/err")"
 
 # A promise that is not kept, or cannot be told, makes the exit status 1 if that is asked for.
@@ -100,8 +122,9 @@ run 1 --repeats 1 --only stream-put --nvshmem "$dir/good" --mpirun false
 says 'peerwin on 2 ranks: exit status 1'
 
 # Processors: what a job is given, it has. (Where there are too few cores, it is given none.)
-run 0 --repeats 1 --only stream-put --place spread --nvshmem "$dir/good"
+run 0 --repeats 1 --only stream-put,stream-signal --nccl "$nccl" --place spread --nvshmem "$dir/good"
 says '^peerwin on CPUs: 2 ranks: [0-9]'
+says '^2  *stream-signal  *8 B .* -  *no: ranks share a GPU$'
 cpus=$(sed -n 's/.* PEER_CPUS=\([0-9,;]*\) .*/\1/p' "$dir/logs/peerwin-2.log" | tail -n 1)
 [ -z "$cpus" ] || says "^peerwin on CPUs: 2 ranks: ${cpus%%[,;]*}[-,;]"
 
