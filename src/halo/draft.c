@@ -6,17 +6,84 @@
  */
 #include "halo/draft.h"
 
+#include "halo/lay.h"
 #include "transfer/box.h"
 #include "transfer/door.h"
 
 /* Plans that push more than this wake their neighbours one by one. */
 enum { LARGE = 8192 };
 
+/* ---- words */
+
+static uint64_t words_of(const pw_face_record *record) {
+    return pw_pad_round(record->bytes, 2 * PW_WORD_DATA) / PW_WORD_DATA;
+}
+
+/* 1 if words can carry all faces of such a list to or from `rank`; adds what they need to *total. */
+static int have_words(const pw_face_record *faces, int count, int64_t rank, int to_rank, uint64_t *total) {
+    for (int i = 0; i < count; i++) {
+        if ((faces[i].peer == rank) != to_rank || faces[i].bytes == 0)
+            continue;
+        if (!faces[i].words)
+            return 0;
+        *total += words_of(&faces[i]);
+    }
+    return 1;
+}
+
+/* How many words the faces that `rank` gets from others take, 0 if they come as they are. */
+static uint64_t words_to(const pw_draft *d, int rank) {
+    uint64_t words = 0;
+    uint64_t sent = 0;
+    if (!have_words(d->lists[rank].recv, d->lists[rank].num_recv, rank, 0, &words) || words > PW_HALO_MOST_WORDS)
+        return 0;
+    for (int from = 0; from < d->halo->ctx->size; from++)
+        if (from != rank && !have_words(d->lists[from].send, d->lists[from].num_send, rank, 1, &sent))
+            return 0;
+    return words;
+}
+
+/* Only kernels that wait can take them. */
+void pw_draft_choose_words(pw_draft *d) {
+    peerwin_halo *halo = d->halo;
+    const peerwin_ctx *ctx = halo->ctx;
+    if (!pw_on_streams(ctx) || !ctx->kernels_wait ||
+        pw_halo_handshake(halo) + 2 * PW_HALO_MOST_WORDS > PW_HALO_MOST_SIGNALS)
+        return;
+    for (int rank = 0; rank < ctx->size; rank++) {
+        const uint64_t words = words_to(d, rank);
+        if (words > halo->words)
+            halo->words = words;
+        if (rank == ctx->rank)
+            halo->takes_words = words > 0;
+        for (int i = 0; i < halo->num_neighbors; i++)
+            if (halo->neighbors[i].rank == rank)
+                halo->neighbors[i].takes_words = words > 0;
+    }
+}
+
+/* ---- what others say */
+
 static peerwin_win *find_window(const peerwin_ctx *ctx, uint64_t ordinal) {
     for (peerwin_win *win = ctx->windows; win; win = win->next)
         if (pw_win_ordinal(win) == ordinal && !win->of_plan)
             return win;
     return NULL;
+}
+
+static int takes_words(const peerwin_halo *halo, int rank) {
+    for (int i = 0; i < halo->num_neighbors; i++)
+        if (halo->neighbors[i].rank == rank)
+            return halo->neighbors[i].takes_words;
+    return 0;
+}
+
+/* 1 if the words of what I send would lie behind all words. */
+static int words_leave(const pw_draft *d, int i) {
+    const pw_face_record *target = d->targets[i];
+    return target->words && takes_words(d->halo, d->sent[i].peer) &&
+           (target->place % 2 != 0 || target->place > d->halo->words ||
+            words_of(target) > d->halo->words - target->place);
 }
 
 /* What the receivers say of their boxes came in a message: nothing may be stored outside their segments. */
@@ -27,10 +94,25 @@ peerwin_status pw_draft_check_targets(const pw_draft *d, const pw_site *site) {
         const peerwin_box box = pw_face_box(d->targets[i]);
         size_t extent = 0;
         if (!win || pw_box_extent(&box, &extent) != 0 || pw_box_bytes(&box) != d->targets[i]->bytes ||
-            (extent > 0 && !pw_in_range(&win->peers[rank], box.offset, extent)))
+            (extent > 0 && !pw_in_range(&win->peers[rank], box.offset, extent)) || words_leave(d, i))
             return pw_fail(PEERWIN_ERR_INTERNAL, site, "the face received from rank %d is none of its segment", rank);
     }
     return PEERWIN_OK;
+}
+
+/* ---- moves */
+
+/* Where the words of a face are at a rank, in its first half. */
+static char *words_at(const peerwin_halo *halo, int rank, const pw_face_record *record) {
+    return (char *)(halo->win->peers[rank].slots + pw_halo_handshake(halo) + record->place);
+}
+
+static void add_words(const pw_draft *d, pw_moves *moves, int i) {
+    const peerwin_halo *halo = d->halo;
+    const peerwin_face *face = &d->sent[i];
+    const peerwin_box box = pw_box_packed(&face->box, 0);
+    pw_moves_add(moves, halo->win, words_at(halo, face->peer, d->targets[i]), &box,
+                 face->win->peers[halo->ctx->rank].base, &face->box);
 }
 
 static void add_push(const pw_draft *d, pw_moves *moves, int i) {
@@ -51,6 +133,10 @@ static void add_spread(const pw_draft *d, pw_moves *moves, int i) {
     const int me = halo->ctx->rank;
     const pw_face_record *record = &d->records[d->num_sent + i];
     const peerwin_face *face = &halo->received[i];
+    if (halo->takes_words) {
+        const peerwin_box packed = pw_box_packed(&face->box, 0);
+        pw_moves_add(moves, face->win, face->win->peers[me].base, &face->box, words_at(halo, me, record), &packed);
+    }
     if (!record->staged)
         return;
     const peerwin_box box = pw_box_packed(&face->box, record->place);
@@ -63,6 +149,14 @@ static pw_move *collect_pushes(const pw_draft *d, int rank, int staged, pw_moves
         if (d->sent[i].peer == rank && (int)d->targets[i]->staged == staged)
             add_push(d, moves, i);
     pw_moves_settle(moves);
+    return list + moves->count;
+}
+
+static pw_move *collect_words(const pw_draft *d, int rank, pw_moves *moves, pw_move *list) {
+    moves->list = list;
+    for (int i = 0; i < d->num_sent; i++)
+        if (d->sent[i].peer == rank)
+            add_words(d, moves, i);
     return list + moves->count;
 }
 
@@ -81,7 +175,8 @@ void pw_draft_settle(const pw_draft *d) {
     for (int i = 0; i < halo->num_neighbors; i++) {
         pw_halo_neighbor *n = &halo->neighbors[i];
         list = collect_pushes(d, n->rank, 0, &n->push, list);
-        list = collect_pushes(d, n->rank, 1, &n->post, list);
+        list =
+            n->takes_words ? collect_words(d, n->rank, &n->post, list) : collect_pushes(d, n->rank, 1, &n->post, list);
         list = collect_spreads(d, n->rank, &n->spread, list);
         n->half = halo->win->peers[n->rank].bytes / 2;
         halo->large |= n->push.count > 0 || n->half > LARGE;

@@ -7,7 +7,8 @@
  * A plan has a window of its own. Its signals are the handshake: words per writer, each on a line of its own, which
  * count exchanges. GRANT at a sender: the receiver lets exchange n overwrite its ghosts. ARRIVAL at a receiver: the
  * sender's faces of exchange n are there. Its data is the staging area, into which peers put small faces and those of
- * thin rows, and from which finish spreads them; it has two halves, used by turns. Host space only.
+ * thin rows, and from which finish spreads them; it has two halves, used by turns. Host space only. In CUDA space
+ * further signals carry small faces of exchanges in graphs, as memory/kernels.h says.
  */
 #ifndef PW_HALO_HALO_H
 #define PW_HALO_HALO_H
@@ -19,6 +20,9 @@
 
 /* Roles of a neighbour, bits; and what its words at me say. */
 enum { PW_HALO_SENDS_TO_ME = 1, PW_HALO_GETS_FROM_ME = 2 };
+
+/* A rank gets its faces as words if there are at most so many; signals of a plan's window. */
+enum { PW_HALO_MOST_WORDS = 4096, PW_HALO_MOST_SIGNALS = 65536 };
 
 /* Faces of at most so many bytes are staged whatever their rows: a copy more takes less time than a wait more. */
 enum { PW_HALO_SMALL = 1024 };
@@ -36,9 +40,10 @@ typedef struct {
     unsigned roles;
     int done;        /* its part of the start or finish that is running */
     pw_moves push;   /* from my segments to its segments */
-    pw_moves post;   /* from my segments to its staging area */
-    pw_moves spread; /* from my staging area to my segments */
+    pw_moves post;   /* from my segments to its staging area, or, in graphs, its words */
+    pw_moves spread; /* from my staging area, or my words, to my segments */
     size_t half;     /* bytes of half its staging area */
+    int takes_words; /* in graphs its faces come as words */
 } pw_halo_neighbor;
 
 /* STARTING and FINISHING: timed out, and to be repeated. CAPTURED: a graph has the start, and wants the finish. */
@@ -58,7 +63,9 @@ struct peerwin_halo {
     int large;              /* pushes take longer than a fence */
     pw_moves own;           /* from my segments to my segments */
     pw_move *moves;         /* memory of all lists of moves */
-    pw_halo_table table;    /* CUDA space */
+    pw_halo_table table;    /* CUDA space, as the next two: */
+    uint64_t words;         /* signals behind the handshake's: room for the words of small faces, twice so many */
+    int takes_words;        /* mine come as words in graphs */
     peerwin_face *received; /* the plan's */
     peerwin_win **windows;  /* the same */
 };
@@ -66,6 +73,16 @@ struct peerwin_halo {
 /* The slot that `writer` writes at the other side. */
 static inline unsigned pw_halo_slot(const peerwin_halo *halo, pw_halo_word word, int writer) {
     return (PW_HALO_WORDS * (unsigned)writer + (unsigned)word) * halo->stride;
+}
+
+/* The word of that kind for exchanges of a series. */
+static inline pw_halo_word pw_halo_in(pw_halo_word word, int series) {
+    return (pw_halo_word)((int)word + series * (int)PW_HALO_GRAPH_GRANT);
+}
+
+/* Signals of the handshake; those behind them are words of faces. */
+static inline unsigned pw_halo_handshake(const peerwin_halo *halo) {
+    return PW_HALO_WORDS * (unsigned)halo->ctx->size * halo->stride;
 }
 
 /*

@@ -11,6 +11,7 @@
 #include "halo/draft.h"
 
 #include "base/log.h"
+#include "halo/lay.h"
 #include "transfer/box.h"
 #include "transfer/door.h"
 #include "window/space.h"
@@ -21,7 +22,7 @@
 #include <string.h>
 
 /* Signals are on lines of their own as long as there are enough of them. */
-enum { SLOTS_PER_LINE = PW_LINE / (int)sizeof(uint64_t), MOST_SIGNALS = 65536 };
+enum { SLOTS_PER_LINE = PW_LINE / (int)sizeof(uint64_t) };
 
 /* ---- memory */
 
@@ -60,7 +61,7 @@ static int take_memory(pw_draft *d, const pw_faces *faces) {
     size_t both = sends + receives;
     peerwin_halo *halo = d->halo;
     halo->neighbors = entries(both, sizeof *halo->neighbors);
-    halo->moves = entries(both, sizeof *halo->moves);
+    halo->moves = entries(2 * both, sizeof *halo->moves); /* in graphs they may be others */
     halo->received = entries(receives, sizeof *halo->received);
     halo->windows = entries(both, sizeof(peerwin_win *));
     d->sent = entries(sends, sizeof *d->sent);
@@ -115,10 +116,24 @@ static void stage(pw_draft *d, pw_face_record *record) {
     d->halo->half += pw_pad_round(record->bytes, PW_LINE);
 }
 
+/* In CUDA space words may carry small faces between ranks, in graphs. Places are for those that come. */
+static void find_words(const pw_draft *d, const peerwin_face *face, int comes, uint64_t *place,
+                       pw_face_record *record) {
+    const peerwin_ctx *ctx = d->halo->ctx;
+    if (!pw_on_streams(ctx) || record->peer == ctx->rank || pw_box_empty(&face->box))
+        return;
+    record->words = (uint64_t)pw_box_has_words(face->win->peers[ctx->rank].base, &face->box);
+    record->place = comes ? *place : 0;
+    if (comes)
+        *place += pw_pad_round(record->bytes, 2 * PW_WORD_DATA) / PW_WORD_DATA;
+}
+
 static void describe(pw_draft *d) {
     peerwin_halo *halo = d->halo;
+    uint64_t place = 0;
     for (int i = 0; i < d->num_sent; i++) {
         d->records[i] = pw_face_describe(&d->sent[i]);
+        find_words(d, &d->sent[i], 0, &place, &d->records[i]);
         note_window(halo, d->sent[i].win);
         note_neighbor(halo, d->sent[i].peer, PW_HALO_GETS_FROM_ME);
     }
@@ -126,6 +141,7 @@ static void describe(pw_draft *d) {
         pw_face_record *record = &d->records[d->num_sent + i];
         *record = pw_face_describe(&halo->received[i]);
         stage(d, record);
+        find_words(d, &halo->received[i], 1, &place, record);
         note_window(halo, halo->received[i].win);
         note_neighbor(halo, halo->received[i].peer, PW_HALO_SENDS_TO_ME);
     }
@@ -145,9 +161,9 @@ static peerwin_status check_arguments(const peerwin_ctx *ctx, const pw_faces *fa
     if (faces->num_recv < 0 || (faces->num_recv > 0 && !faces->recv))
         return pw_fail(PEERWIN_ERR_ARG, site, "num_recv is %d and recv is %s", faces->num_recv,
                        faces->recv ? "set" : "NULL");
-    if (ctx->size > MOST_SIGNALS / PW_HALO_WORDS)
+    if (ctx->size > PW_HALO_MOST_SIGNALS / PW_HALO_WORDS)
         return pw_fail(PEERWIN_ERR_UNSUPPORTED, site, "halo plans are for at most %d ranks",
-                       MOST_SIGNALS / PW_HALO_WORDS);
+                       PW_HALO_MOST_SIGNALS / PW_HALO_WORDS);
     return pw_faces_check(ctx, faces, (flags & PEERWIN_HALO_SHARED) != 0, site);
 }
 
@@ -158,7 +174,7 @@ static peerwin_status prepare(pw_draft *d, peerwin_ctx *ctx, const pw_faces *fac
         return pw_fail_errno(site, ENOMEM, "calloc");
     d->halo = halo;
     halo->ctx = ctx;
-    halo->stride = ctx->size <= MOST_SIGNALS / PW_HALO_WORDS / SLOTS_PER_LINE ? SLOTS_PER_LINE : 1;
+    halo->stride = ctx->size <= PW_HALO_MOST_SIGNALS / PW_HALO_WORDS / SLOTS_PER_LINE ? SLOTS_PER_LINE : 1;
     halo->plan.ordinal = ctx->next_plan + 1;
     halo->plan.release = release;
     if (!take_memory(d, faces))
@@ -236,7 +252,7 @@ static peerwin_status make_window(pw_draft *d, const pw_site *site) {
     peerwin_win_config_init(&config);
     config.neighbors = d->ranks;
     config.num_neighbors = halo->num_neighbors;
-    config.num_signals = PW_HALO_WORDS * (unsigned)halo->ctx->size * halo->stride;
+    config.num_signals = pw_halo_handshake(halo) + 2 * (unsigned)halo->words;
     config.name = "halo plan";
     peerwin_status status = pw_win_make(halo->ctx, 2 * halo->half, &config, &halo->win, site);
     if (status == PEERWIN_OK)
@@ -266,6 +282,7 @@ static peerwin_status make_together(pw_draft *d, const pw_site *site) {
     peerwin_status status = gather(d, site);
     if (status != PEERWIN_OK)
         return status;
+    pw_draft_choose_words(d);
     status = pw_faces_pair(d->lists, ctx->rank, d->targets, site);
     if (status == PEERWIN_OK)
         status = pw_draft_check_targets(d, site);

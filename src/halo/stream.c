@@ -11,8 +11,9 @@
  * waits, so whatever leads to the end of a wait stands before it in every stream.
  *
  * Exchanges in graphs have words of their own, since nobody knows how often a graph runs. Kernels that wait count them
- * in device memory: start looks, finish counts on. Elsewhere the words are flags: 1 and 0, written by the stream, and
- * whoever has awaited a 1 resets it before it does what lets the other side write it again.
+ * in device memory, and small faces travel as words there (memory/kernels.h): the fewest steps in a row, but one launch
+ * more than a wait of the stream. Elsewhere the words are flags: 1 and 0, written by the stream, and whoever has
+ * awaited a 1 resets it before it does what lets the other side write it again.
  *
  * What fails changes nothing here and may be repeated: the words that it raised are raised to the same once more, what
  * it awaited is awaited again, and the kernel that moves is given last.
@@ -36,8 +37,7 @@ typedef struct {
 
 static uint64_t *word(const exchange *x, pw_halo_word which, int owner, int writer) {
     const peerwin_halo *halo = x->halo;
-    const pw_halo_word in_series = (pw_halo_word)((int)which + x->series * (int)PW_HALO_GRAPH_GRANT);
-    return &halo->win->peers[owner].slots[pw_halo_slot(halo, in_series, writer)];
+    return &halo->win->peers[owner].slots[pw_halo_slot(halo, pw_halo_in(which, x->series), writer)];
 }
 
 /* Raises my word at all neighbours of that role. */
@@ -76,42 +76,47 @@ static peerwin_status await_all(const exchange *x, pw_batch *batch, pw_halo_word
 
 /* ---- kernels ---- */
 
-static pw_launch_meeting meeting_of(const exchange *x) {
-    const pw_halo_table *table = &x->halo->table;
-    pw_launch_meeting meeting = pw_meeting_of(&x->step, table->epochs, x->epoch - 1);
-    meeting.known |= x->flags;
-    meeting.one_device = table->one_device;
+/* Kernels count: nobody else knows which exchange it is. */
+static int is_counted(const exchange *x) {
+    return x->step.capture != 0 && !x->flags;
+}
+
+/* `count` is where kernels look if they count. */
+static pw_launch_meeting meeting_of(const exchange *x, uint64_t *count) {
+    pw_launch_meeting meeting = pw_meeting_of(&x->step, count, x->epoch - 1);
+    meeting.epoch = count;
+    meeting.known = !is_counted(x);
+    meeting.one_device = x->halo->table.one_device;
     return meeting;
 }
 
 /* Moves everything; grants and waits if the plan's blocks do that themselves. */
 static peerwin_status push(exchange *x, int grants, int waits) {
     const pw_halo_table *table = &x->halo->table;
-    const pw_launch_meeting meeting = meeting_of(x);
-    const pw_push_args args = {.blocks = table->blocks,
-                               .parts = table->parts,
-                               .moves = table->moves,
+    const pw_halo_work *work = &table->push[x->series];
+    const pw_launch_meeting meeting = meeting_of(x, table->starts);
+    const pw_push_args args = {.blocks = work->blocks,
+                               .parts = work->parts,
+                               .moves = work->moves,
                                .tickets = table->tickets,
                                .grants = table->grants[x->series],
+                               .over = is_counted(x) ? table->finishes : NULL,
                                .num_grants = grants ? table->num_sources : 0,
-                               .num_blocks = table->num_blocks,
-                               .series = (uint32_t)x->series,
+                               .num_blocks = work->num_blocks,
                                .waits = waits != 0};
-    if (table->num_blocks == 0)
+    if (work->num_blocks == 0)
         return PEERWIN_OK;
-    if (waits)
+    if (waits && !is_counted(x))
         expect(x, PW_HALO_GRANT, PW_HALO_GETS_FROM_ME);
-    peerwin_status status = pw_launch_push(x->halo->ctx->gpu, x->step.stream, &meeting, &args, x->step.site);
-    x->step.given |= status == PEERWIN_OK;
-    return status;
+    if (waits)
+        pw_watchdog_expect_kernels(x->halo->ctx);
+    return pw_launch_push(x->halo->ctx->gpu, x->step.stream, &meeting, &args, x->step.site);
 }
 
-static peerwin_status await_by_kernel(exchange *x, const pw_await_args *args) {
-    const pw_launch_meeting meeting = meeting_of(x);
+static peerwin_status await_by_kernel(exchange *x, uint64_t *count, const pw_await_args *args) {
+    const pw_launch_meeting meeting = meeting_of(x, count);
     pw_watchdog_expect_kernels(x->halo->ctx);
-    peerwin_status status = pw_launch_await(x->halo->ctx->gpu, x->step.stream, &meeting, args, x->step.site);
-    x->step.given |= status == PEERWIN_OK;
-    return status;
+    return pw_launch_await(x->halo->ctx->gpu, x->step.stream, &meeting, args, x->step.site);
 }
 
 /* ---- start ---- */
@@ -129,22 +134,23 @@ static peerwin_status grant_and_await(exchange *x, int grants) {
     return status;
 }
 
-/* Counted words of graphs are for kernels alone: the stream knows no numbers. */
+/* Counted words of graphs are for kernels alone: the stream knows no numbers. If none follows, this one counts. */
 static peerwin_status grant_and_await_by_kernel(exchange *x) {
     const pw_halo_table *table = &x->halo->table;
     const pw_await_args args = {.stores = table->grants[x->series],
                                 .num_stores = table->num_sources,
                                 .waits = table->permits[x->series],
-                                .num_waits = table->num_targets};
-    return args.num_stores + args.num_waits > 0 ? await_by_kernel(x, &args) : PEERWIN_OK;
+                                .num_waits = table->num_targets,
+                                .over = table->push[x->series].num_blocks == 0 ? table->finishes : NULL,
+                                .behind = 1};
+    return x->halo->num_neighbors > 0 ? await_by_kernel(x, table->starts, &args) : PEERWIN_OK;
 }
 
 static peerwin_status start(exchange *x, int grants) {
-    const pw_halo_table *table = &x->halo->table;
-    const int counted = x->step.capture != 0 && !x->flags;
-    if (table->waits && table->num_blocks > 0 && !x->flags)
+    const pw_halo_work *work = &x->halo->table.push[x->series];
+    if (work->waits && work->num_blocks > 0 && !x->flags)
         return push(x, grants, 1);
-    peerwin_status status = counted ? grant_and_await_by_kernel(x) : grant_and_await(x, grants);
+    peerwin_status status = is_counted(x) ? grant_and_await_by_kernel(x) : grant_and_await(x, grants);
     return status == PEERWIN_OK ? push(x, 0, 0) : status;
 }
 
@@ -159,19 +165,31 @@ static peerwin_status await_arrivals(exchange *x) {
     return status == PEERWIN_OK ? pw_stream_acquire(x->halo->ctx, x->step.stream, x->step.site) : status;
 }
 
+/* Faces that travel as words bring no arrival. */
+static peerwin_status count_arrivals(exchange *x) {
+    const peerwin_halo *halo = x->halo;
+    const pw_halo_table *table = &halo->table;
+    const pw_await_args args = {.waits = table->arrivals[x->series],
+                                .num_waits = halo->takes_words ? 0 : table->num_sources,
+                                .parts = table->take.parts,
+                                .moves = table->take.moves,
+                                .num_blocks = table->take.num_blocks,
+                                .over = table->starts};
+    return halo->num_neighbors > 0 ? await_by_kernel(x, table->finishes, &args) : PEERWIN_OK;
+}
+
 static peerwin_status finish(exchange *x) {
     const peerwin_halo *halo = x->halo;
     const pw_halo_table *table = &halo->table;
-    const int counted = x->step.capture != 0 && !x->flags;
-    const pw_await_args args = {
-        .waits = table->arrivals[x->series], .num_waits = table->num_sources, .ends = counted != 0};
-    if (counted ? halo->num_neighbors == 0 : table->num_sources == 0)
+    const pw_await_args args = {.waits = table->arrivals[x->series], .num_waits = table->num_sources};
+    if (is_counted(x))
+        return count_arrivals(x);
+    if (table->num_sources == 0)
         return PEERWIN_OK;
-    if (!counted && (!halo->ctx->kernels_wait || table->num_sources <= FEW_WORDS))
+    if (!halo->ctx->kernels_wait || table->num_sources <= FEW_WORDS)
         return await_arrivals(x);
-    if (!counted)
-        expect(x, PW_HALO_ARRIVAL, PW_HALO_SENDS_TO_ME);
-    return await_by_kernel(x, &args);
+    expect(x, PW_HALO_ARRIVAL, PW_HALO_SENDS_TO_ME);
+    return await_by_kernel(x, table->finishes, &args);
 }
 
 /* ---- the sequence ---- */

@@ -13,20 +13,29 @@
 
 typedef struct peerwin_halo peerwin_halo;
 
-/* All pointers but `memory` are into it, for kernels alone. Words come in two series, see kernels.h. */
+/* Exchanges on streams and those in graphs: as PW_SERIES_EAGER and PW_SERIES_CAPTURED. */
+enum { PW_HALO_SERIES = 2 };
+
+/* What one kind of kernel moves. Pointers are into the table, for kernels alone. */
 typedef struct {
-    void *memory; /* NULL: none */
-    const pw_push_block *blocks;
+    const pw_push_block *blocks; /* NULL for those that take words */
     const pw_push_part *parts;
     const pw_push_move *moves;
-    uint32_t *tickets;
-    uint64_t *epochs;                                /* per series: exchanges that are over */
-    uint64_t *const *grants[PW_PUSH_SERIES];         /* at the ranks that push to me, */
-    const uint64_t *const *arrivals[PW_PUSH_SERIES]; /* ... what they tell me, */
-    const uint64_t *const *permits[PW_PUSH_SERIES];  /* ... and what those that I push to let me do */
-    uint32_t num_sources, num_targets;
     uint32_t num_blocks;
-    int waits;      /* its blocks may wait for the grants themselves: few enough, and allowed to */
+    int waits; /* its blocks may wait for the grants themselves: few enough, and allowed to */
+} pw_halo_work;
+
+/* The same for all other pointers but `memory`. */
+typedef struct {
+    void *memory; /* NULL: none */
+    pw_halo_work push[PW_HALO_SERIES];
+    pw_halo_work take; /* in graphs: the words of small faces; no blocks if they come as they are */
+    uint32_t *tickets;
+    uint64_t *starts, *finishes;                     /* in graphs: exchanges that are over, for the kernels of either */
+    uint64_t *const *grants[PW_HALO_SERIES];         /* at the ranks that push to me, */
+    const uint64_t *const *arrivals[PW_HALO_SERIES]; /* ... what they tell me, */
+    const uint64_t *const *permits[PW_HALO_SERIES];  /* ... and what those that I push to let me do */
+    uint32_t num_sources, num_targets;
     int one_device; /* nobody beyond this device sees what its kernels do */
 } pw_halo_table;
 

@@ -164,7 +164,7 @@ typedef struct {
     uint8_t even;       /* the boxes have the same rows and planes */
     uint8_t slots;      /* ... and items are slots */
     uint8_t wide;       /* 2^31 items or more */
-    uint8_t unused;
+    uint8_t words;      /* one side are words that carry their epoch, see below */
 } pw_push_move;
 
 typedef struct {
@@ -173,17 +173,24 @@ typedef struct {
     uint32_t move;
 } pw_push_part;
 
-/* Exchanges on streams and those in graphs have words of their own: PW_SERIES_EAGER, PW_SERIES_CAPTURED. */
-enum { PW_PUSH_SERIES = 2 };
-
+/*
+ * Small faces in graphs go to words at the target: 4 bytes of the face and 32 bits of the epoch each, so that whoever
+ * sees the epoch has the bytes, and nothing need be fenced or told. There are two halves, used by turns, `plane` bytes
+ * apart; cells are 4 or 8 bytes. Such a block waits for the grant of an exchange before: `behind`.
+ */
 typedef struct {
-    const uint64_t *grant[PW_PUSH_SERIES]; /* mine: the target's permission; NULL = this rank is the target */
-    uint64_t *arrival[PW_PUSH_SERIES];     /* at the target, NULL as well */
-    uint32_t ticket;                       /* its number */
-    uint32_t blocks;                       /* of the target */
+    const uint64_t *grant; /* mine: the target's permission; NULL = none is needed */
+    uint64_t *arrival;     /* at the target; NULL = it is not told */
+    uint32_t ticket;       /* its number */
+    uint32_t blocks;       /* of the target */
+    uint32_t behind;
+    uint32_t unused;
 } pw_push_block;
 
-/* The first block gives the grants, if there are any, and the others follow it. */
+/*
+ * The first block gives the grants, if there are any, and the others follow it. `over` is for graphs, in which the
+ * kernels of start and finish look for the epoch in words of their own, and each counts that of the other.
+ */
 typedef struct pw_push_args {
     pw_meeting meeting;
     const pw_push_block *blocks;
@@ -191,20 +198,27 @@ typedef struct pw_push_args {
     const pw_push_move *moves;
     uint32_t *tickets;       /* one per target: count its blocks that are done, are 0 before and after */
     uint64_t *const *grants; /* words at the ranks that push to this one */
+    uint64_t *over;          /* becomes the epoch before this one; NULL = nothing does */
     uint32_t num_grants;
     uint32_t num_blocks;
-    uint32_t series;
     uint32_t waits; /* for the targets' grants; else the stream has */
 } pw_push_args;
 
-/* AWAIT. Stores the epoch into some words, a release; waits for it in others, an acquire; and may end it. */
+/*
+ * AWAIT. Its first block stores the epoch into some words, a release, waits for it in others, an acquire, and says that
+ * it is over; further ones take words that came and store what they carry.
+ */
 typedef struct pw_await_args {
     pw_meeting meeting;
     uint64_t *const *stores;
     const uint64_t *const *waits;
+    const pw_push_part *parts;
+    const pw_push_move *moves;
+    uint64_t *over;
     uint32_t num_stores;
     uint32_t num_waits;
-    uint32_t ends;
+    uint32_t num_blocks; /* that take words */
+    uint32_t behind;     /* `over` becomes the epoch that far before this one */
 } pw_await_args;
 
 #endif

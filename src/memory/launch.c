@@ -360,5 +360,6 @@ peerwin_status pw_launch_await(pw_gpu *gpu, peerwin_stream stream, const pw_laun
     pw_await_args args = *await;
     args.meeting = meeting_of(gpu, meeting);
     const size_t words = args.num_stores > args.num_waits ? args.num_stores : args.num_waits;
-    return launch(gpu, stream, PW_KERNEL_AWAIT, 1, lanes_for(words > 0 ? words : 1), &args, site);
+    const unsigned lanes = args.num_blocks > 0 ? PW_PUSH_LANES : lanes_for(words > 0 ? words : 1);
+    return launch(gpu, stream, PW_KERNEL_AWAIT, 1 + args.num_blocks, lanes, &args, site);
 }

@@ -554,38 +554,68 @@ struct target {
     const uint64_t *grant;
     uint64_t *arrival;
     uint32_t *ticket;
-    uint32_t blocks;
+    uint32_t blocks, behind;
 };
 
 static __device__ __forceinline__ struct target target_of(const pw_push_args *a, uint32_t index) {
     const pw_push_block *block = &a->blocks[index];
     struct target t;
-    t.grant = a->waits ? block->grant[a->series] : NULL;
-    t.arrival = block->arrival[a->series];
+    t.grant = a->waits ? block->grant : NULL;
+    t.arrival = block->arrival;
     t.ticket = a->tickets + block->ticket;
     t.blocks = block->blocks;
+    t.behind = block->behind;
     return t;
 }
 
+/* 1 if the target lets this lane push. Acquire: what the target did before its grant comes before what follows. */
+static __device__ __forceinline__ int may_push(const pw_push_args *a, const struct target *t, uint64_t epoch) {
+    const pw_dev_bound bound = bound_of(&a->meeting);
+    if (!t->grant || pw_dev_await(t->grant, epoch - t->behind, &bound) == PW_DEV_OK)
+        return 1;
+    give_up(&a->meeting);
+    return 0;
+}
+
+static __device__ __forceinline__ char *words_at(const pw_push_side *s, uint64_t epoch) {
+    return s->base + (epoch & 1) * s->plane;
+}
+
+/* The first cell is loaded before the grant is looked at: it has mostly been given long ago. */
+static __device__ __forceinline__ void push_words(const pw_push_args *a, const struct target *t, const pw_push_move *m,
+                                                  const pw_push_part *part, uint32_t lane, uint64_t epoch) {
+    const pw_push_side from = m->from;
+    const uint32_t cell = m->cell;
+    char *const to = words_at(&m->to, epoch);
+    const uint64_t flag = epoch << 32;
+    for (uint32_t i = lane; i < part->count; i += PW_PUSH_WARP) {
+        const uint64_t item = part->first + i;
+        const struct spot here = spot_of(&from, item, 0);
+        const uint4 value = pw_dev_load_cell(row_at(&from, &here) + here.item * cell, cell);
+        if (i == lane && !may_push(a, t, epoch))
+            return;
+        if (cell == 8)
+            pw_dev_store_pair((uint64_t *)(void *)(to + 16 * item), flag | value.x, flag | value.y);
+        else
+            pw_dev_store((uint64_t *)(void *)(to + 8 * item), flag | value.x);
+    }
+}
+
 /*
- * A lane of each warp's part, when the target lets it. Acquire: every lane that stores has seen the grant itself, so
- * its stores come after what the target did before it. At least one lane of the block waits, even where there is
- * nothing to move, since the arrival overwrites one that must have been taken.
+ * A lane of each warp's part, when the target lets it: every lane that stores has seen the grant itself. At least one
+ * lane of the block waits, even where there is nothing to move, since the arrival overwrites one that must have been
+ * taken.
  */
 static __device__ __forceinline__ void push_lane(const pw_push_args *a, const struct target *t, uint32_t index,
                                                  uint64_t epoch, int *gave_up) {
     const pw_push_part part = a->parts[(size_t)index * PW_PUSH_WARPS + threadIdx.x / PW_PUSH_WARP];
-    int may = part.count > 0;
-    if (t->grant && (may || threadIdx.x == 0)) {
-        const pw_dev_bound bound = bound_of(&a->meeting);
-        if (pw_dev_await(t->grant, epoch, &bound)) {
-            give_up(&a->meeting);
-            *gave_up = 1;
-            may = 0;
-        }
-    }
-    if (may)
-        push_part(&a->moves[part.move], &part, threadIdx.x % PW_PUSH_WARP);
+    const pw_push_move *move = &a->moves[part.move];
+    if (part.count > 0 && move->words)
+        push_words(a, t, move, &part, threadIdx.x % PW_PUSH_WARP, epoch);
+    else if ((part.count > 0 || threadIdx.x == 0) && !may_push(a, t, epoch))
+        *gave_up = 1;
+    else if (part.count > 0)
+        push_part(move, &part, threadIdx.x % PW_PUSH_WARP);
 }
 
 /*
@@ -634,25 +664,83 @@ PW_KERNEL void __launch_bounds__(PW_PUSH_LANES, PW_PUSH_RESIDENT) pw_kernel_push
         if (threadIdx.x == 0 && t.arrival && !gave_up)
             arrive(&t, epoch, a.meeting.one_device);
     }
+    if (a.over && blockIdx.x == 0 && threadIdx.x == 0)
+        pw_dev_store(a.over, epoch - 1);
 }
 SIMK_KERNEL(pw_kernel_push, pw_push_args);
 
 /* ---- AWAIT ---- */
 
-/* What comes after the kernel on the stream begins after the last lane's poll, and so has what was released to it. */
-PW_KERNEL void __launch_bounds__(PW_MEETING_LANES) pw_kernel_await(pw_await_args a) {
-    const uint64_t epoch = a.num_stores + a.num_waits + a.ends > 0 ? epoch_of(&a.meeting) : 0;
-    tell_all(a.stores, a.num_stores, epoch, a.meeting.one_device);
-    if (a.num_waits + a.ends > 0) {
-        const pw_dev_bound bound = bound_of(&a.meeting);
-        SIMK_EACH_LANE {
-            for (uint32_t i = threadIdx.x; i < a.num_waits; i += blockDim.x)
-                if (pw_dev_await(a.waits[i], epoch, &bound))
-                    give_up(&a.meeting);
+static __device__ __forceinline__ int is_of(uint64_t word, uint64_t epoch) {
+    return (uint32_t)(word >> 32) == (uint32_t)epoch;
+}
+
+/* The words of a cell, when they are there; 0 if they do not come. */
+static __device__ __forceinline__ int take_cell(const uint64_t *words, uint32_t cell, uint64_t epoch,
+                                                const pw_dev_bound *bound, uint4 *value_out) {
+    pw_dev_watch watch = {0, 0};
+    int status = PW_DEV_OK;
+    for (;;) {
+        uint64_t low, high;
+        if (cell == 8)
+            pw_dev_load_pair(words, &low, &high);
+        else
+            low = high = pw_dev_load(words);
+        value_out->x = (uint32_t)low;
+        value_out->y = (uint32_t)high;
+        if (is_of(low, epoch) && is_of(high, epoch))
+            return 1;
+        if (status != PW_DEV_OK)
+            return 0;
+        status = pw_dev_look(bound, &watch);
+    }
+}
+
+/*
+ * Nothing is acquired: the words are the data. They are overwritten after the grant of the next exchange, which this
+ * rank gives in a later kernel, so after these loads.
+ */
+static __device__ __forceinline__ void take_words(const pw_await_args *a, const pw_push_move *m,
+                                                  const pw_push_part *part, uint32_t lane, uint64_t epoch) {
+    const pw_dev_bound bound = bound_of(&a->meeting);
+    const pw_push_side to = m->to;
+    const uint32_t cell = m->cell;
+    const char *const from = words_at(&m->from, epoch);
+    for (uint32_t i = lane; i < part->count; i += PW_PUSH_WARP) {
+        const uint64_t item = part->first + i;
+        const struct spot there = spot_of(&to, item, 0);
+        uint4 value = {0, 0, 0, 0};
+        if (!take_cell((const uint64_t *)(const void *)(from + 2 * cell * item), cell, epoch, &bound, &value)) {
+            give_up(&a->meeting);
+            return;
         }
-        __syncthreads();
-        if (a.ends && threadIdx.x == 0)
-            pw_dev_store(a.meeting.epoch, epoch);
+        pw_dev_store_cell(row_at(&to, &there) + there.item * cell, value, cell);
+    }
+}
+
+static __device__ __forceinline__ void await_words(const pw_await_args *a, uint64_t epoch) {
+    const pw_dev_bound bound = bound_of(&a->meeting);
+    SIMK_EACH_LANE {
+        for (uint32_t i = threadIdx.x; i < a->num_waits; i += blockDim.x)
+            if (pw_dev_await(a->waits[i], epoch, &bound))
+                give_up(&a->meeting);
+    }
+}
+
+/* What comes after the kernel on the stream begins after the last lane's poll, and so has what was released to it. */
+PW_KERNEL void __launch_bounds__(PW_PUSH_LANES) pw_kernel_await(pw_await_args a) {
+    const uint64_t epoch = a.meeting.epoch ? epoch_of(&a.meeting) : 0;
+    if (blockIdx.x == 0) {
+        tell_all(a.stores, a.num_stores, epoch, a.meeting.one_device);
+        await_words(&a, epoch);
+        if (a.over && threadIdx.x == 0)
+            pw_dev_store(a.over, epoch - a.behind);
+    } else if (blockIdx.x <= a.num_blocks) {
+        SIMK_EACH_LANE {
+            const pw_push_part part = a.parts[(size_t)(blockIdx.x - 1) * PW_PUSH_WARPS + threadIdx.x / PW_PUSH_WARP];
+            if (part.count > 0)
+                take_words(&a, &a.moves[part.move], &part, threadIdx.x % PW_PUSH_WARP, epoch);
+        }
     }
 }
 SIMK_KERNEL(pw_kernel_await, pw_await_args);

@@ -2,19 +2,26 @@
  * Copyright (c) 2026, the peerwin contributors.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The staging area of halo plans in host space: src/halo/exchange.c.
+ * The staging area of halo plans in host space, src/halo/exchange.c, and with WORDS that of small faces in graphs on
+ * devices, kernels PUSH and AWAIT in src/transfer/kernels.cu.
  *
  * Modelled: N ranks, one plan whose faces are all staged, from each rank to those above it, or BOTH_WAYS: then ranks
- * wait for each other's faces too, and hardly need the grants. For every pair there is a word of grants at the sender, a word of arrivals at the receiver, and two halves of a room at the receiver, used by
- * turns. start grants the exchange, unless release did, and puts its faces as soon as the receiver has granted the
+ * wait for each other's faces too, and hardly need the grants. For every pair there is a word of grants at the sender, a
+ * word of arrivals at the receiver, and two halves of a room at the receiver, used by turns. start grants the exchange, unless release did, and puts its faces as soon as the receiver has granted the
  * exchange before: not this one, since the ghosts are written by the receiver itself, in finish. finish waits for the
  * arrivals and reads the rooms. A rank may release after finish, or leave it to the next start.
+ * With WORDS there are no arrivals: what lies in a room, one word, says of which exchange it is, and is awaited itself.
  * Left out: the wrap of counters, ghosts (nobody else writes them), faces that are not staged (halo.pml).
  *
  * Always: no room is written while it is read; what is read is of this exchange; all get through.
  * Guards: ONE_HALF (the halves are one), NO_GRANT (faces are put at once), GRANT_OLD (start waits for the grant of the
- * exchange before the one before), GRANT_EARLY (the next exchange is granted before the rooms are read).
+ * exchange before the one before; WORDS_GRANT_OLD: the same with WORDS), GRANT_EARLY (the next exchange is granted
+ * before the rooms are read).
  */
+#ifdef WORDS_GRANT_OLD
+#define WORDS
+#define GRANT_OLD
+#endif
 #ifndef N
 #define N 2
 #endif
@@ -76,9 +83,13 @@ inline push() {
 #ifndef NO_GRANT
             grants[PAIR(me, peer)] + BEHIND >= round;
 #endif
+#ifdef WORDS
+            atomic { write(round) }
+#else
             atomic { write(0) }
             atomic { write(round) }
             arrivals[PAIR(peer, me)] = round
+#endif
         fi
     }
 }
@@ -88,7 +99,11 @@ inline finish() {
         if
         :: !SENDS(peer, me)
         :: else ->
+#ifdef WORDS
+            room[ROOM(round, me, peer)] == round;
+#else
             arrivals[PAIR(me, peer)] >= round;
+#endif
 #ifdef GRANT_EARLY
             grants[PAIR(peer, me)] = round + 1;
 #endif

@@ -53,6 +53,7 @@ typedef struct {
     peerwin_win *win[FIELDS];
     peerwin_halo *halo;
     size_t unit; /* bytes of a window per pair of ranks and direction */
+    size_t odd;  /* 1: faces begin and lie at odd places, 4: at places that words can be taken from */
 } mesh;
 
 /* Faces of all shapes have unit / 4 bytes. */
@@ -62,17 +63,17 @@ static peerwin_box mesh_box(const mesh *m, int field, int peer, int incoming) {
                                                                             : field % 4 == 3 ? 5
                                                                                              : 0),
                        .count = {row, m->unit / 4 / row, 1},
-                       .stride = {4 * row - (field % 4 == 1 ? 9 : 0), 0}};
+                       .stride = {4 * row - (field % 4 == 1 ? 9 * m->odd : 0), 0}};
     if (field % 4 == 1) {
         box.count[2] = 2;
         box.count[1] /= 2;
-        box.stride[1] = box.count[1] * box.stride[0] + 1;
+        box.stride[1] = box.count[1] * box.stride[0] + m->odd;
     }
     return box;
 }
 
-static mesh make_mesh(size_t unit) {
-    mesh m = {.ctx = test_context(MPI_COMM_WORLD, 0), .unit = unit};
+static mesh make_mesh(size_t unit, size_t odd) {
+    mesh m = {.ctx = test_context(MPI_COMM_WORLD, 0), .unit = unit, .odd = odd};
     peerwin_face send[MOST_FACES];
     peerwin_face recv[MOST_FACES];
     int count = 0;
@@ -131,7 +132,7 @@ static void check_mesh(const mesh *m, unsigned step) {
 }
 
 static void all_faces_and_fields_are_one_launch(void) {
-    mesh m = make_mesh(576);
+    mesh m = make_mesh(576, 1);
     const int simulated = device_simulated("simcuda_calls") != NULL;
     for (unsigned step = 1; step <= 3; step++) {
         write_mesh(&m, step);
@@ -169,7 +170,7 @@ static CUgraphExec capture_exchange(const mesh *m, CUstream stream) {
 /* More bytes than blocks that wait for grants may have: the stream waits, or a kernel before the one that moves. */
 static void plans_that_fill_the_device_are_exact_on_streams_and_in_graphs(void) {
     CUstream stream = device_stream_new();
-    mesh m = make_mesh(1152 << (job.size < 3 ? 9 : 8));
+    mesh m = make_mesh(1152 << (job.size < 3 ? 9 : 8), 1);
     CUgraphExec exec = capture_exchange(&m, stream);
     for (unsigned step = 1; step <= 2; step++) {
         write_mesh(&m, step);
@@ -187,6 +188,24 @@ static void plans_that_fill_the_device_are_exact_on_streams_and_in_graphs(void) 
     }
     DEVICE_OK(device.cuGraphExecDestroy(exec));
     free_mesh(&m);
+    device_stream_free(stream);
+}
+
+/* Where kernels may wait, small faces travel as words that carry the number of the exchange. */
+static void small_faces_are_exact_in_graphs(void) {
+    CUstream stream = device_stream_new();
+    for (size_t odd = 1; odd <= 8; odd *= 2) {
+        mesh m = make_mesh(1152, odd);
+        CUgraphExec exec = capture_exchange(&m, stream);
+        for (unsigned step = 1; step <= 4; step++) {
+            write_mesh(&m, step);
+            DEVICE_OK(device.cuGraphLaunch(exec, stream));
+            CHECK_OK(peerwin_stream_sync(m.ctx, stream));
+            check_mesh(&m, step);
+        }
+        DEVICE_OK(device.cuGraphExecDestroy(exec));
+        free_mesh(&m);
+    }
     device_stream_free(stream);
 }
 
@@ -270,6 +289,49 @@ static void graphs_run_again_and_again_with_ranks_apart(void) {
     device_stream_free(stream);
 }
 
+/* Ranks that only send get as far ahead as the grants let them, and no further. */
+static void a_sender_in_graphs_does_not_get_too_far_ahead(void) {
+    enum { VALUES = 64, SEEN = VALUES + 8 * STEPS };
+    const int to = job.rank + 1 < job.size ? job.rank + 1 : MPI_PROC_NULL;
+    const int from = job.rank > 0 ? job.rank - 1 : MPI_PROC_NULL;
+    peerwin_ctx *ctx = test_context(MPI_COMM_WORLD, 0);
+    peerwin_win *win = test_window(ctx, SEEN + 8 * STEPS);
+    const peerwin_face send = {to, 1, win, {.offset = SLOT, .count = {8, 1, 1}}};
+    const peerwin_face recv = {from, 1, win, {.offset = GHOST, .count = {8, 1, 1}}};
+    char *base = peerwin_win_ptr(win, job.rank);
+    CUstream stream = device_stream_new();
+    peerwin_halo *halo = NULL;
+    uint64_t values[STEPS];
+    uint64_t seen[STEPS];
+    CHECK_OK(peerwin_halo_create(ctx, 1, &send, 1, &recv, 0, &halo));
+    DEVICE_OK(device.cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    for (size_t step = 0; step < STEPS; step++) {
+        values[step] = 100 * (uint64_t)job.rank + step;
+        CHECK_OK(peerwin_put(win, job.rank, SLOT, base + VALUES + 8 * step, 8, stream));
+        CHECK_OK(peerwin_halo_start(halo, stream));
+        CHECK_OK(peerwin_halo_finish(halo, stream));
+        CHECK_OK(peerwin_put(win, job.rank, SEEN + 8 * step, base + GHOST, 8, stream));
+    }
+    CUgraphExec exec = end_capture(stream);
+    segment_store(win, VALUES, values, sizeof(values));
+    for (int run = 0; run < RUNS; run++) {
+        DEVICE_OK(device.cuGraphLaunch(exec, stream));
+        if (from != MPI_PROC_NULL) {
+            CHECK_OK(peerwin_stream_sync(ctx, stream));
+            segment_load(win, SEEN, seen, sizeof(seen));
+            for (size_t step = 0; step < STEPS; step++) {
+                CHECK_EQUAL(seen[step], 100 * (job.rank - 1) + (int)step);
+            }
+            test_sleep_ms(run % 4 == 0 ? 8 : 0);
+        }
+    }
+    CHECK_OK(peerwin_stream_sync(ctx, stream));
+    DEVICE_OK(device.cuGraphExecDestroy(exec));
+    CHECK_OK(peerwin_halo_free(halo));
+    test_free(ctx, win);
+    device_stream_free(stream);
+}
+
 /* Each plan on a stream of its own, and neither waits for the other; then a step of each plan in the other's stream. */
 static void plans_on_two_streams_run_beside_each_other(void) {
     ring r = make_ring();
@@ -345,7 +407,7 @@ static void thin_faces_of_cells_of_every_size_are_exact(void) {
 static void an_abort_ends_finish_on_streams_and_in_graphs(void) {
     for (int captured = 0; captured < 2; captured++) {
         CUstream stream = device_stream_new();
-        mesh m = make_mesh(576);
+        mesh m = make_mesh(576, 1);
         CUgraphExec exec = captured ? capture_exchange(&m, stream) : NULL;
         MPI_Barrier(MPI_COMM_WORLD);
         if (job.rank == job.size - 1) {
@@ -371,7 +433,9 @@ static void an_abort_ends_finish_on_streams_and_in_graphs(void) {
 static const test_case cases[] = {
     TEST_CASE(all_faces_and_fields_are_one_launch, 1, 16),
     TEST_CASE(plans_that_fill_the_device_are_exact_on_streams_and_in_graphs, 1, 4),
+    TEST_CASE(small_faces_are_exact_in_graphs, 1, 16),
     TEST_CASE(graphs_run_again_and_again_with_ranks_apart, 1, 0),
+    TEST_CASE(a_sender_in_graphs_does_not_get_too_far_ahead, 1, 0),
     TEST_CASE(plans_on_two_streams_run_beside_each_other, 1, 0),
     TEST_CASE(thin_faces_of_cells_of_every_size_are_exact, 1, 0),
     TEST_CASE(an_abort_ends_finish_on_streams_and_in_graphs, 2, 16),
