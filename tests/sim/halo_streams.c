@@ -170,7 +170,7 @@ static CUgraphExec capture_exchange(const mesh *m, CUstream stream) {
 /* More bytes than blocks that wait for grants may have: the stream waits, or a kernel before the one that moves. */
 static void plans_that_fill_the_device_are_exact_on_streams_and_in_graphs(void) {
     CUstream stream = device_stream_new();
-    mesh m = make_mesh(1152 << (job.size < 3 ? 9 : 8), 1);
+    mesh m = make_mesh((size_t)1152 << (job.size < 3 ? 9 : 8), 1);
     CUgraphExec exec = capture_exchange(&m, stream);
     for (unsigned step = 1; step <= 2; step++) {
         write_mesh(&m, step);
