@@ -61,7 +61,7 @@ static void age_arena(const peerwin_ctx *ctx) {
     pw_arena_control *control = pw_arena_control_of(image, layout);
     age_lines(image, layout->barrier_lines, ctx->size, BARRIERS, 1);
     for (int series = 0; series < PW_NUM_SERIES; series++) {
-        age_lines(image, layout->kernel_lines[series], ctx->size, BARRIERS, 1);
+        age_lines(image, layout->kernel_lines[series], ctx->size, BARRIERS, 2);
         age_reduce_slots(image, layout->reduce_slots[series], ctx->size);
         control->barrier_epoch[series] = BARRIERS;
         control->reduce_epoch[series] = REDUCES;

@@ -4,10 +4,11 @@
  *
  * The barrier in kernels of one device, by counts: pw_dev_barrier_by_counts in include/peerwin/device/rounds.h.
  *
- * Modelled: N ranks that meet ROUNDS times. A rank adds one to its line at every peer, and learns from what was there
- * how many rounds there were; it waits until each of the lines in its own arena is more than that, in any order. Up to
- * TIMEOUTS times in all some rank gives up at any moment of its wait, takes back what it added, one peer after the
- * other, and comes again. Additions are atomic, and everything else may come between them.
+ * Modelled: N ranks that meet ROUNDS times. A rank adds one to its line at every peer; it waits until each of the lines
+ * in its own arena is more than the rounds so far, in any order. Up to TIMEOUTS times in all some rank gives up at any
+ * moment of its wait, takes back what it added, one peer after the other, and comes again. Additions are atomic, and
+ * everything else may come between them. The rounds so far, which a rank counts for each peer beside the peer's line,
+ * are a number here, since nobody else looks at them.
  * Left out: the order of memory; what breaks a context; numbers that wrap.
  *
  * Always: who leaves a round knows that all have come to it, be it that some have given up since; all get through.
@@ -39,11 +40,7 @@ byte timeouts;
 inline add_to_all() {
     for (peer : 0 .. N - 1) {
         if
-        :: peer != me ->
-            atomic {
-                before = LINE(peer, me);
-                LINE(peer, me) = before + 1
-            }
+        :: peer != me -> LINE(peer, me) = LINE(peer, me) + 1
         :: else
         fi
     }
@@ -86,6 +83,7 @@ proctype rank(byte me) {
     bool gave_up;
     for (round : 1 .. ROUNDS) {
         come[me] = round;
+        before = round - 1;
         do
         :: gave_up = false;
            add_to_all();

@@ -176,24 +176,16 @@ PW_DEV int pw_dev_reached(uint64_t value, uint64_t target) {
     return (int64_t)(value - target) >= 0;
 }
 
-/*
- * Waits until a word of this rank's own memory is more than `before`, cyclically: an acquire if it returns 0.
- * `before` may still be on its way from memory when the first look at the word is.
- */
-PW_DEV int pw_dev_await_more(const uint64_t *word, uint64_t before, const pw_dev_bound *bound) {
+/* Waits until a word of this rank's own memory has reached `target`: an acquire if it returns 0. */
+PW_DEV int pw_dev_await(const uint64_t *word, uint64_t target, const pw_dev_bound *bound) {
     pw_dev_watch watch = {0, 0};
     int status = PW_DEV_OK;
-    while ((int64_t)(pw_dev_load_acquire(word) - before) <= 0) {
+    while (!pw_dev_reached(pw_dev_load_acquire(word), target)) {
         if (status != PW_DEV_OK)
             return status;
         status = pw_dev_look(bound, &watch);
     }
     return PW_DEV_OK;
-}
-
-/* Waits until a word of this rank's own memory has reached `target`: an acquire if it returns 0. */
-PW_DEV int pw_dev_await(const uint64_t *word, uint64_t target, const pw_dev_bound *bound) {
-    return pw_dev_await_more(word, target - 1, bound);
 }
 
 /*

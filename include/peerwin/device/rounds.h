@@ -25,10 +25,26 @@
  */
 
 /*
- * On one device: a lane adds one to its peer's line, and learns from what was there which round this is. So nothing is
- * loaded before the fence, which would wait for it, and nothing is left to be stored for the next round's to wait for.
+ * On one device: a lane adds one to its peer's line. Which round this is it learns afterwards, from the second word of
+ * the peer's line here, where this rank counts the rounds that it has waited for: the first look brings both. So
+ * nothing is loaded before the fence, which would wait for it, and what is stored has arrived by the next round's.
  * A round that was given up is taken back; a peer that has seen it has gone on, and it counts when it is repeated.
  */
+PW_DEV int pw_dev_await_next(uint64_t *line, const pw_dev_bound *bound) {
+    pw_dev_watch watch = {0, 0};
+    int status = PW_DEV_OK;
+    uint64_t count, before;
+    pw_dev_load_pair_acquire(line, &count, &before);
+    pw_dev_store(line + 1, before + 1);
+    while ((int64_t)(count - before) <= 0) {
+        if (status != PW_DEV_OK)
+            return status;
+        status = pw_dev_look(bound, &watch);
+        count = pw_dev_load_acquire(line);
+    }
+    return PW_DEV_OK;
+}
+
 PW_DEV int pw_dev_barrier_by_counts(const peerwin_view *view, unsigned series) {
     const uint32_t lane = pw_dev_block_lane(), lanes = pw_dev_block_lanes();
     const uint32_t size = (uint32_t)view->size, me = (uint32_t)view->rank;
@@ -37,23 +53,28 @@ PW_DEV int pw_dev_barrier_by_counts(const peerwin_view *view, unsigned series) {
     const int has_peer = lane < size && lane != me;
     uint64_t *const there = has_peer ? pw_dev_word(view, (int)lane, mine) : NULL;
     int status = PW_DEV_OK;
-    uint64_t before = 0; /* the rounds so far, when it is here */
+    uint32_t next = lane; /* whom to wait for */
     pw_dev_block_sync();
     if (lane < size)
         pw_dev_fence_release(view->one_device);
     if (has_peer)
-        before = pw_dev_add_released(there, 1);
+        pw_dev_add_released(there, 1);
     for (uint32_t peer = lane + lanes; peer < size; peer += lanes)
         if (peer != me)
-            before = pw_dev_add_released(pw_dev_word(view, (int)peer, mine), 1);
-    for (uint32_t peer = lane; peer < size && status == PW_DEV_OK; peer += lanes)
-        if (peer != me)
-            status = pw_dev_await_more(pw_dev_own_word(view, lines + (uint64_t)peer * PW_DEV_LINE), before, &bound);
+            pw_dev_add_released(pw_dev_word(view, (int)peer, mine), 1);
+    for (; next < size && status == PW_DEV_OK; next += lanes)
+        if (next != me)
+            status = pw_dev_await_next(pw_dev_own_word(view, lines + (uint64_t)next * PW_DEV_LINE), &bound);
     status = pw_dev_block_status(status, &bound);
-    if (status != PW_DEV_OK)
-        for (uint32_t peer = lane; peer < size; peer += lanes)
-            if (peer != me)
-                (void)pw_dev_add64(pw_dev_word(view, (int)peer, mine), 0 - (uint64_t)1);
+    if (status == PW_DEV_OK)
+        return status;
+    for (uint32_t peer = lane; peer < size; peer += lanes) {
+        if (peer == me)
+            continue;
+        (void)pw_dev_add64(pw_dev_word(view, (int)peer, mine), 0 - (uint64_t)1);
+        if (peer < next)
+            (void)pw_dev_add64(pw_dev_own_word(view, lines + (uint64_t)peer * PW_DEV_LINE) + 1, 0 - (uint64_t)1);
+    }
     return status;
 }
 

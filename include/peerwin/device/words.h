@@ -146,9 +146,14 @@ PW_DEV void pw_dev_publish(uint64_t *word, uint64_t value, uint32_t one_device) 
     pw_dev_store_released(word, value);
 }
 
+/* The same by addition. */
+PW_DEV void pw_dev_add_released(uint64_t *word, uint64_t value) {
+    asm volatile("red.relaxed.sys.global.add.u64 [%0], %1;" ::"l"(pw_dev_global(word)), "l"(value) : "memory");
+}
+
 PW_DEV void pw_dev_publish_add(uint64_t *word, uint64_t value, uint32_t one_device) {
     pw_dev_fence_release(one_device);
-    asm volatile("red.relaxed.sys.global.add.u64 [%0], %1;" ::"l"(pw_dev_global(word)), "l"(value) : "memory");
+    pw_dev_add_released(word, value);
 }
 
 PW_DEV uint64_t pw_dev_add64(uint64_t *word, uint64_t value) {
@@ -158,11 +163,6 @@ PW_DEV uint64_t pw_dev_add64(uint64_t *word, uint64_t value) {
                  : "l"(pw_dev_global(word)), "l"(value)
                  : "memory");
     return old;
-}
-
-/* After pw_dev_fence_release: an addition that is a release, and what was there before. */
-PW_DEV uint64_t pw_dev_add_released(uint64_t *word, uint64_t value) {
-    return pw_dev_add64(word, value);
 }
 
 PW_DEV uint64_t pw_dev_swap64(uint64_t *word, uint64_t value) {
@@ -277,17 +277,17 @@ PW_DEV void pw_dev_publish(uint64_t *word, uint64_t value, uint32_t one_device) 
     pw_dev_store_released(word, value);
 }
 
-PW_DEV void pw_dev_publish_add(uint64_t *word, uint64_t value, uint32_t one_device) {
-    (void)one_device;
+PW_DEV void pw_dev_add_released(uint64_t *word, uint64_t value) {
     (void)__atomic_fetch_add(word, value, __ATOMIC_RELEASE);
+}
+
+PW_DEV void pw_dev_publish_add(uint64_t *word, uint64_t value, uint32_t one_device) {
+    pw_dev_fence_release(one_device);
+    pw_dev_add_released(word, value);
 }
 
 PW_DEV uint64_t pw_dev_add64(uint64_t *word, uint64_t value) {
     return __atomic_fetch_add(word, value, __ATOMIC_RELAXED);
-}
-
-PW_DEV uint64_t pw_dev_add_released(uint64_t *word, uint64_t value) {
-    return __atomic_fetch_add(word, value, __ATOMIC_RELEASE);
 }
 
 PW_DEV uint64_t pw_dev_swap64(uint64_t *word, uint64_t value) {
