@@ -13,6 +13,7 @@ daemon=      # its pid while it runs, or "unknown"
 child=       # the limited command that is running
 mps_problem= # why there is no MPS
 writer=      # of output.txt
+ahead=       # builds NVSHMEM's side beside the first parts
 rows=()      # of the table: result|seconds|what|note
 failures=0
 
@@ -63,6 +64,7 @@ finish() {
     trap '' INT TERM HUP
     stop_child
     stop_reporter
+    [ -z "$ahead" ] || kill "$ahead" 2>/dev/null || true
     stop_mps
     [ ${#rows[@]} -eq 0 ] || show_table | tee "$logs/table.txt"
     stop_writer
@@ -260,6 +262,18 @@ sync_tests() {
         sed -n -E 's/^[0-9]+: ((litmus|soak|stuck) )/\1/p' "$logs/$2.log" | tee "$logs/$2-figures.txt"
 }
 
+# NVSHMEM's side is built while other parts run: its jobs, which come to nothing here, would find it built later.
+build_ahead() {
+    timeout --kill-after=10 120 "$build/bin/peerwin-bench" --peers --mpirun false --repeats 1 --ranks 2 --only start \
+        --logs "$logs/peers" >"$logs/peers-build.log" 2>&1 </dev/null &
+    ahead=$!
+}
+
+wait_ahead() {
+    [ -z "$ahead" ] || wait "$ahead" || true
+    ahead=
+}
+
 # peers WHAT LIMIT OPTIONS PREFIX...: peerwin-bench starts the jobs itself, and keeps the time.
 peers() {
     local what=$1 limit=$2 options files=(--csv "$logs/peers.csv" --json "$logs/peers.json")
@@ -341,6 +355,7 @@ run_all() {
     mps=(CUDA_MPS_PIPE_DIRECTORY="$scratch/mps" CUDA_MPS_LOG_DIRECTORY="$logs/mps")
     build_all || die "the build failed" "the logs are in $logs"
     find_mpirun
+    [[ " ${parts[*]} " != *" peers "* ]] || build_ahead
     for name in "${parts[@]}"; do
         run_part "$name"
     done
