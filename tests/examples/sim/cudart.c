@@ -16,6 +16,8 @@
 #include <cuda.h>
 #include <cudaTypedefs.h>
 
+#include "simcuda.h"
+
 #define CALLS(X)                                                                                                       \
     X(cuInit, 2000)                                                                                                    \
     X(cuGetErrorString, 6000)                                                                                          \
@@ -59,6 +61,7 @@ static struct {
 } cu;
 
 static CUfunction example_kernel;
+static void *library;
 
 static void give_up(const char *why) {
     fprintf(stderr, "cudart: %s\n", why);
@@ -67,10 +70,11 @@ static void give_up(const char *why) {
 
 static void open_driver(void) {
     const char *path = getenv("PEERWIN_CUDA_LIBRARY");
-    void *library = dlopen(path != NULL ? path : "", RTLD_NOW | RTLD_LOCAL);
-    void *entry = library != NULL ? dlsym(library, "cuGetProcAddress_v2") : NULL;
+    void *entry = NULL;
     PFN_cuGetProcAddress_v12000 get = NULL;
 
+    library = dlopen(path != NULL ? path : "", RTLD_NOW | RTLD_LOCAL);
+    entry = library != NULL ? dlsym(library, "cuGetProcAddress_v2") : NULL;
     if (entry == NULL)
         give_up("PEERWIN_CUDA_LIBRARY names no simulated driver");
     memcpy(&get, &entry, sizeof(entry));
@@ -81,6 +85,24 @@ static void open_driver(void) {
     memcpy(&cu.name, &entry, sizeof(entry));
     CALLS(FETCH)
 #undef FETCH
+}
+
+/* What the program has made and not given back, when it ends. The context is the runtime's, and stays. */
+__attribute__((destructor)) static void count_what_is_left(void) {
+    static const struct {
+        enum simcuda_kind kind;
+        const char *name;
+    } kinds[] = {{SIMCUDA_ALLOCATIONS, "allocations"}, {SIMCUDA_STREAMS, "streams"},
+                 {SIMCUDA_EVENTS, "events"},           {SIMCUDA_HOST_RANGES, "ranges of host memory"},
+                 {SIMCUDA_GRAPHS, "graphs"},           {SIMCUDA_MAPPINGS, "mappings"},
+                 {SIMCUDA_IMPORTED, "imports"}};
+    void *entry = library != NULL ? dlsym(library, "simcuda_live") : NULL;
+    size_t (*live)(enum simcuda_kind kind) = NULL;
+
+    memcpy(&live, &entry, sizeof(entry));
+    for (size_t k = 0; live != NULL && k < sizeof(kinds) / sizeof(kinds[0]); k++)
+        if (live(kinds[k].kind) != 0)
+            fprintf(stderr, "cudart: %zu %s are left over\n", live(kinds[k].kind), kinds[k].name);
 }
 
 static cudaError_t code(CUresult result) {
