@@ -34,6 +34,8 @@ typedef enum {
     BEHIND_BARRIER,
     BEHIND_EVENTS,
     BEHIND_GRAPHS,
+    BEHIND_HALO,
+    BEHIND_HALO_GRAPHS,
     IN_KERNELS_WAIT,
     IN_KERNELS_BARRIER
 } place;
@@ -61,6 +63,9 @@ static const fate fates[] = {
     {"a window freed at once, abort", BEHIND_BARRIER, 1, 1, 0, 1},
     {"a kernel's wait, abort", IN_KERNELS_WAIT, 1, 0, 1, 0},
     {"a barrier of events, death", BEHIND_EVENTS, 0, 1, 1, 0},
+    {"an exchange of ghosts, death", BEHIND_HALO, 0, 1, 1, 0},
+    {"an exchange of ghosts in graphs, death", BEHIND_HALO_GRAPHS, 0, 1, 1, 0},
+    {"an exchange of ghosts, abort", BEHIND_HALO, 1, 1, 0, 0},
 };
 enum { FATES = sizeof(fates) / sizeof(fates[0]) };
 
@@ -70,9 +75,28 @@ typedef struct {
     peerwin_ctx *ctx;
     peerwin_win *win;
     peerwin_stream stream;
-    CUgraphExec barrier;
+    CUgraphExec barrier; /* or an exchange */
+    peerwin_halo *halo;
     uint64_t *status; /* a kernel's, on the device */
 } life;
+
+static int is_halo(const fate *f) {
+    return f->where == BEHIND_HALO || f->where == BEHIND_HALO_GRAPHS;
+}
+
+/* Thin faces to the right, as many bytes to the left. */
+static void make_plan(life *l) {
+    const int size = peerwin_size(l->ctx);
+    const int right = (peerwin_rank(l->ctx) + 1) % size;
+    const int left = (peerwin_rank(l->ctx) + size - 1) % size;
+    const peerwin_box thin = {.offset = 0, .count = {8, 40, 1}, .stride = {24}};
+    const peerwin_box flat = {.offset = 2000, .count = {320, 1, 1}};
+    peerwin_face send[] = {{right, 1, l->win, thin}, {left, 2, l->win, flat}};
+    peerwin_face recv[] = {{left, 1, l->win, thin}, {right, 2, l->win, flat}};
+    recv[0].box.offset = 8;
+    recv[1].box.offset = 3000;
+    CHECK_OK(peerwin_halo_create(l->ctx, 2, send, 2, recv, 0, &l->halo));
+}
 
 static life begin(const fate *f, MPI_Comm comm) {
     life l = {0};
@@ -88,6 +112,9 @@ static life begin(const fate *f, MPI_Comm comm) {
     CHECK_OK(peerwin_barrier(l.ctx, l.stream));
     CHECK_OK(peerwin_stream_sync(l.ctx, l.stream));
     l.status = device_new(sizeof(*l.status));
+    if (is_halo(f)) {
+        make_plan(&l);
+    }
     return l;
 }
 
@@ -107,10 +134,19 @@ static peerwin_status status_of_kernel(const life *l) {
     return (peerwin_status)status;
 }
 
+static void exchange(const life *l) {
+    CHECK_OK(peerwin_halo_start(l->halo, l->stream));
+    CHECK_OK(peerwin_halo_finish(l->halo, l->stream));
+}
+
 static void capture_barrier(life *l) {
     CUgraph graph;
     DEVICE_OK(device.cuStreamBeginCapture((CUstream)l->stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
-    CHECK_OK(peerwin_barrier(l->ctx, l->stream));
+    if (l->halo != NULL) {
+        exchange(l);
+    } else {
+        CHECK_OK(peerwin_barrier(l->ctx, l->stream));
+    }
     DEVICE_OK(device.cuStreamEndCapture((CUstream)l->stream, &graph));
     DEVICE_OK(device.cuGraphInstantiateWithFlags(&l->barrier, graph, 0));
     DEVICE_OK(device.cuGraphDestroy(graph));
@@ -138,6 +174,15 @@ static void get_stuck(const fate *f, life *l) {
         capture_barrier(l);
         launch_barriers(l);
         return;
+    case BEHIND_HALO_GRAPHS:
+        capture_barrier(l);
+        DEVICE_OK(device.cuGraphLaunch(l->barrier, (CUstream)l->stream));
+        DEVICE_OK(device.cuGraphLaunch(l->barrier, (CUstream)l->stream));
+        return;
+    case BEHIND_HALO:
+        exchange(l);
+        exchange(l);
+        break;
     case BEHIND_EVENTS:
         CHECK_OK(peerwin_barrier(l->ctx, l->stream));
         break;
@@ -155,6 +200,7 @@ static void get_stuck(const fate *f, life *l) {
 
 static void end(life *l) {
     device_free(l->status);
+    CHECK_OK(peerwin_halo_free(l->halo));
     CHECK_OK(peerwin_win_free(l->win));
     CHECK_OK(peerwin_finalize(l->ctx));
     if (l->barrier != NULL) {

@@ -8,9 +8,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/device.h"
 #include "support/memory.h"
 
 enum { MOST_DIMS = 3, MOST_BLOCKS = 8, SENTINEL = 0xC7 };
+
+/* How many plans: several hundred in a run of all tests. */
+static int plans(int most, int simulated) {
+    return device_is_real() ? most : test_rounds(most, simulated);
+}
 
 /* ------------------------------------------------------------------------------------- blocks of a grid */
 
@@ -170,7 +176,7 @@ static void random_blocks_get_exactly_their_ghosts(void) {
     peerwin_ctx *ctx = test_context(MPI_COMM_WORLD, 0);
     peerwin_win *win = test_window(ctx, 17 * 17 * 17 * 16);
     uint64_t state = 20261129;
-    for (int i = 0; i < test_rounds(job.size < 8 ? 200 : 80, 60); i++) {
+    for (int i = 0; i < plans(job.size < 8 ? 200 : 80, 100); i++) {
         try_grid(ctx, win, &state);
     }
     test_free(ctx, win);
@@ -308,7 +314,7 @@ static void random_lists_of_faces_arrive_byte_for_byte(void) {
     for (int w = 0; w < WINDOWS; w++) {
         win[w] = test_window(ctx, ROOM);
     }
-    for (int i = 0; i < test_rounds(job.size < 8 ? 60 : 30, 20); i++) {
+    for (int i = 0; i < plans(job.size < 8 ? 60 : 30, 50); i++) {
         try_list(ctx, win, &state);
     }
     for (int w = 0; w < WINDOWS; w++) {

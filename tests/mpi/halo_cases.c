@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/device.h"
 #include "support/memory.h"
 
 static double cell_value(int rank, int step, size_t cell) {
@@ -176,7 +177,7 @@ static void regrid(peerwin_ctx *ctx, uint64_t *state, int step) {
 
 static void regrid_2000_times_leaves_memory_flat(void) {
     enum { FEW_PAGES = 500 };
-    const int steps = test_rounds(2000, 60);
+    const int steps = device_is_real() ? 2000 : test_rounds(2000, 100);
     long size[2];
     long resident[2];
     uint64_t state = 11;
