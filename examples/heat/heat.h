@@ -257,11 +257,14 @@ double problem_density(const struct deck *deck, int x, int y);
 /* The published result for this deck; false if there is none. */
 bool problem_published(const struct deck *deck, double *result_out);
 
+enum { LISTED_STEPS = 20 };
+
 struct run {
-    long iterations; /* in all steps */
-    int last;        /* those of the last step */
-    int unconverged; /* steps that ended at the limit of iterations */
-    double seconds;  /* wall time of all steps */
+    long iterations;           /* in all steps */
+    int steps;                 /* so far */
+    int of_step[LISTED_STEPS]; /* the iterations of each, if there are so few */
+    int unconverged;           /* steps that ended at the limit of iterations */
+    double seconds;            /* wall time of all steps */
 };
 
 /* Rank 0 says how far a long run is, every two seconds. */

@@ -46,14 +46,22 @@ void outcome_print_csv(const struct outcome *o) {
            o->options->cuda ? "cuda" : "host");
 }
 
+static void print_steps(const struct outcome *o) {
+    printf("heat: iterations of each step:");
+    for (int step = 0; step < o->options->deck.steps; step++)
+        printf(" %d", o->run.of_step[step]);
+    printf("\n");
+}
+
 void outcome_print_text(const struct outcome *o) {
     const int columns = o->block->columns, rows = o->block->rows;
 
     printf("heat: %d x %d cells, %d steps, %d ranks (%d x %d), comm %s%s\n", o->options->deck.n, o->options->deck.n,
            o->options->deck.steps, columns * rows, columns, rows, o->comm, o->options->cuda ? ", space cuda" : "");
-    printf("heat: %ld iterations (%.1f a step, %d in the last) in %.3f s, %.1f us each%s\n", o->run.iterations,
-           (double)o->run.iterations / o->options->deck.steps, o->run.last, o->run.seconds, outcome_microseconds(o),
-           o->way);
+    printf("heat: %ld iterations in %.3f s, %.1f us each%s\n", o->run.iterations, o->run.seconds,
+           outcome_microseconds(o), o->way);
+    if (o->options->deck.steps <= LISTED_STEPS)
+        print_steps(o);
     if (o->run.unconverged > 0)
         printf("heat: %d of %d steps stopped at the limit of iterations\n", o->run.unconverged, o->options->deck.steps);
     if (o->options->deck.image[0] != '\0')

@@ -87,7 +87,8 @@ void solver_step(struct problem *problem, struct comm *comm, struct progress *pr
     problem->space->wait(problem->space);
     comm->settle(comm);
     run->iterations += iterations;
-    run->last = iterations;
+    if (run->steps++ < LISTED_STEPS)
+        run->of_step[run->steps - 1] = iterations;
     run->unconverged += iterations == MAX_ITERATIONS;
     run->seconds += MPI_Wtime() - started;
 }
