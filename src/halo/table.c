@@ -222,16 +222,24 @@ static pw_push_block block_of(const layout *l, int series, uint32_t number, uint
     return block;
 }
 
+/*
+ * Moves take turns, so that those of one size keep step with each other: the two x-faces of a block share their lines,
+ * since the end of a row lies beside the beginning of the next, and a line is fetched for both of them only if they
+ * come to it while it is in the cache.
+ */
 static void write_parts(const draft *d, const target *t, pw_push_part *part) {
-    for (int i = 0; i < t->moves->count; i++) {
-        const uint64_t items = pw_laid_items(&t->laid[i], &t->moves->list[i]);
-        for (uint64_t first = 0; first < items; first += d->per_part)
+    const pw_push_part *end = part + parts_of(t, d->per_part);
+    for (uint64_t first = 0; part < end; first += d->per_part)
+        for (int i = 0; i < t->moves->count; i++) {
+            const uint64_t items = pw_laid_items(&t->laid[i], &t->moves->list[i]);
+            if (first >= items)
+                continue;
             *part++ = (pw_push_part){
                 .first = first,
                 .count = items - first < d->per_part ? (uint32_t)(items - first) : d->per_part,
                 .move = (uint32_t)(t->laid - d->moves) + (uint32_t)i,
             };
-    }
+        }
 }
 
 static void write_draft(const layout *l, int number) {
