@@ -101,6 +101,7 @@ enum {
     X("cuMemcpyHtoDAsync", 3020, cuMemcpyHtoDAsync_v2, CALL_ENQUEUE)                                                   \
     X("cuMemcpyDtoHAsync", 3020, cuMemcpyDtoHAsync_v2, CALL_ENQUEUE)                                                   \
     X("cuMemcpyDtoDAsync", 3020, cuMemcpyDtoDAsync_v2, CALL_ENQUEUE)                                                   \
+    X("cuMemcpyPeerAsync", 4000, cuMemcpyPeerAsync, CALL_ENQUEUE)                                                      \
     X("cuMemcpy2DAsync", 3020, cuMemcpy2DAsync_v2, CALL_ENQUEUE)                                                       \
     X("cuMemcpy3DAsync", 3020, cuMemcpy3DAsync_v2, CALL_ENQUEUE)                                                       \
     X("cuMemsetD8", 3020, cuMemsetD8_v2, CALL_ENQUEUE)                                                                 \

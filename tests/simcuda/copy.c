@@ -175,6 +175,21 @@ SIM_ENTRY cuMemcpyDtoDAsync_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, siz
     SIM_RUN(cuMemcpyDtoDAsync_v2, flat(hStream, dstDevice, PLACE_DEVICE, srcDevice, PLACE_DEVICE, ByteCount, false));
 }
 
+/* Devices whose contexts were not given access to each other copy through the host on a device; not here. */
+static CUresult between(CUdeviceptr dst, CUcontext dst_context, CUdeviceptr src, CUcontext src_context, size_t bytes,
+                        CUstream stream) {
+    CUresult rc;
+    if (sim_context_find(dst_context, &rc) == NULL || sim_context_find(src_context, &rc) == NULL) {
+        return rc;
+    }
+    return flat(stream, dst, PLACE_DEVICE, src, PLACE_DEVICE, bytes, false);
+}
+
+SIM_ENTRY cuMemcpyPeerAsync(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext,
+                            size_t ByteCount, CUstream hStream) {
+    SIM_RUN(cuMemcpyPeerAsync, between(dstDevice, dstContext, srcDevice, srcContext, ByteCount, hStream));
+}
+
 struct end {
     uintptr_t address;
     enum place place;

@@ -103,18 +103,21 @@ static double find(const peer_side *s, const plan_row *row, peer_finding *findin
     return (double)finding_out->ns * 1e-3;
 }
 
-/* The origin moves bytes, the other rank does nothing. */
+/* The origin moves bytes, the other rank does nothing, or the same. */
 static double transfer(const peer_side *s, const plan_row *row, int iterations) {
-    const int kernel = row->work == PLAN_PUT ? KERNEL_put : KERNEL_get;
+    const bool puts = row->work != PLAN_GET;
+    const int kernel = puts ? KERNEL_put : KERNEL_get;
     float ms = 0.0f;
-    if (s->b->rank != 0)
+    if (s->b->rank != 0 && row->work != PLAN_BOTH_PUT)
         return 0.0;
     peer_args args = args_of(s, row, 1);
     args.slice = plan_slice(row->bytes, row->blocks);
-    args.mine += row->work == PLAN_PUT ? row->from_shift : row->to_shift;
-    args.offset = (uint64_t)(row->work == PLAN_PUT ? row->to_shift : row->from_shift);
+    args.mine += puts ? row->from_shift : row->to_shift;
+    args.offset = (uint64_t)(puts ? row->to_shift : row->from_shift);
     launch(s, kernel, row->blocks, row->lanes, &args);
     peer_wait(s);
+    if (row->work == PLAN_BOTH_PUT)
+        MPI_Barrier(MPI_COMM_WORLD);
     args.iterations = iterations;
     bench_cuda_check(s->more.cuEventRecord(s->begin, s->stream), "cuEventRecord");
     launch(s, kernel, row->blocks, row->lanes, &args);
@@ -172,6 +175,7 @@ peerwin_status peer_device_batch(peer_side *s, const plan_row *row, int iteratio
     switch (row->work) {
     case PLAN_PUT:
     case PLAN_GET:
+    case PLAN_BOTH_PUT:
         *us_out = transfer(s, row, iterations);
         return PEERWIN_OK;
     case PLAN_PUT_SIGNAL:

@@ -236,8 +236,18 @@ static void take_device(side &s) {
 /* Rows that are measures for peerwin's own, and graphs whose exchanges would need numbers of their own, are none here.
  */
 static bool is_mine(const plan_row &row) {
-    return row.work != PLAN_START && row.work != PLAN_FINISH && row.work != PLAN_COPY &&
-           (row.halo == PLAN_NO_HALO || row.work == PLAN_HALO);
+    switch (row.work) {
+    case PLAN_START: /* not by a batch */
+    case PLAN_FINISH:
+    case PLAN_COPY:
+    case PLAN_PEER_COPY:
+    case PLAN_BOTH_COPY:
+    case PLAN_BOTH_PUT:
+    case PLAN_BOTH_STREAM:
+        return false;
+    default:
+        return row.halo == PLAN_NO_HALO || row.work == PLAN_HALO;
+    }
 }
 
 static void run_all(side &s) {

@@ -40,6 +40,10 @@ typedef enum {
     PLAN_STREAM_REDUCE,
     PLAN_GRAPH_REDUCE, /* several in a graph */
     PLAN_COPY,         /* the driver's copy into the window: a measure for PLAN_PUT, no row of NVSHMEM's */
+    PLAN_PEER_COPY,    /* the driver's copy to the other device by a process that drives both: a measure for puts */
+    PLAN_BOTH_PUT,     /* the same from both ranks at a time: in a kernel, */
+    PLAN_BOTH_STREAM,  /* in a stream, */
+    PLAN_BOTH_COPY,    /* by the driver between two devices */
     PLAN_HALO,         /* in a stream, several one after the other: an exchange of ghosts, from start to finish */
     PLAN_HALO_GRAPH,   /* the same in a graph */
     PLAN_HALO_COPY,    /* one kernel that copies as many bytes, contiguous: a measure for PLAN_HALO */
@@ -83,6 +87,18 @@ static const plan_row plan_rows[] = {
 
     {"copy", PLAN_COPY, 2, 0, 0, PLAN_MIB(16), 0, 0, 40, 1, 0},
     {"copy", PLAN_COPY, 2, 0, 0, PLAN_MIB(256), 0, 0, 8, 1, 0},
+    {"peer-copy", PLAN_PEER_COPY, 2, 0, 0, 8, 0, 0, 100, 0, 0},
+    {"peer-copy", PLAN_PEER_COPY, 2, 0, 0, PLAN_KIB(64), 0, 0, 100, 0, 0},
+    {"peer-copy", PLAN_PEER_COPY, 2, 0, 0, PLAN_MIB(1), 0, 0, 100, 0, 0},
+    {"peer-copy-bw", PLAN_PEER_COPY, 2, 0, 0, PLAN_MIB(16), 0, 0, 40, 1, 0},
+    {"peer-copy-bw", PLAN_PEER_COPY, 2, 0, 0, PLAN_MIB(256), 0, 0, 8, 1, 0},
+    {"both-copy", PLAN_BOTH_COPY, 2, 0, 0, PLAN_MIB(16), 0, 0, 40, 1, 0},
+    {"both-copy", PLAN_BOTH_COPY, 2, 0, 0, PLAN_MIB(256), 0, 0, 8, 1, 0},
+    {"both-stream", PLAN_BOTH_STREAM, 2, 0, 0, PLAN_MIB(16), 0, 0, 40, 1, 0},
+    {"both-stream", PLAN_BOTH_STREAM, 2, 0, 0, PLAN_MIB(256), 0, 0, 8, 1, 0},
+    {"both-put", PLAN_BOTH_PUT, 2, PLAN_DEVICE_BLOCKS, 512, PLAN_MIB(16), 0, 0, 40, 1, 0},
+    {"both-put", PLAN_BOTH_PUT, 2, PLAN_DEVICE_BLOCKS, 512, PLAN_MIB(256), 0, 0, 8, 1, 0},
+    {"both-put-many", PLAN_BOTH_PUT, 2, 8 * PLAN_DEVICE_BLOCKS, 256, PLAN_MIB(256), 0, 0, 8, 1, 0},
     {"put-1", PLAN_PUT, 2, 1, 512, PLAN_KIB(64), 0, 0, 400, 1, 0},
     {"put-1", PLAN_PUT, 2, 1, 512, PLAN_MIB(1), 0, 0, 40, 1, 0},
     {"put-1", PLAN_PUT, 2, 1, 512, PLAN_MIB(16), 0, 0, 4, 1, 0},

@@ -52,7 +52,8 @@ static double longest(double us) {
 
 static bool moves_data(const plan_row *row) {
     return row->work == PLAN_PUT || row->work == PLAN_GET || row->work == PLAN_PUT_SIGNAL ||
-           row->work == PLAN_STREAM_PUT || row->work == PLAN_STREAM_SIGNAL || row->work == PLAN_COPY;
+           row->work == PLAN_STREAM_PUT || row->work == PLAN_STREAM_SIGNAL || row->work == PLAN_COPY ||
+           row->work == PLAN_BOTH_PUT || row->work == PLAN_BOTH_STREAM;
 }
 
 /* The two ends of what the row moves, which may be the same. */
@@ -107,6 +108,8 @@ static void verify_row(const peer_side *s, const plan_row *row, unsigned seed) {
 /* ------------------------------------------------------------------------------------------------ the rows */
 
 static peerwin_status run_batch(peer_side *s, const plan_row *row, int iterations, double *us_out) {
+    if (row->work == PLAN_PEER_COPY || row->work == PLAN_BOTH_COPY)
+        return peer_copy_batch(s, row, iterations, us_out);
     if (row->halo != PLAN_NO_HALO)
         return peer_halo_batch(s, row, iterations, us_out);
     return row->blocks > 0 ? peer_device_batch(s, row, iterations, us_out)
@@ -224,6 +227,7 @@ static void run_all(peer_side *s, FILE *rows) {
         else
             run_row(s, row, (unsigned)i + 1, rows);
     }
+    peer_copy_close(s);
     peer_halo_close(s);
     peer_nccl_close(s->nccl);
     us = longest(finish(s));

@@ -15,6 +15,14 @@
 
 typedef struct peer_kernels peer_kernels; /* peer_device.c */
 
+/* The partner's device as this process drives it, with memory of its own there (peer_copy.c). */
+typedef struct {
+    bool looked_for;
+    CUdevice device;
+    CUcontext context; /* NULL = there is none that could be driven */
+    CUdeviceptr memory;
+} peer_other;
+
 typedef struct {
     const bench *b;
     bool quick;
@@ -29,6 +37,7 @@ typedef struct {
     char *there;  /* the partner's segment */
     int partner;  /* of ranks 0 and 1: the other one */
     uint64_t messages;
+    peer_other other;
     halo_run halo;         /* of the last row of ghosts, */
     int halo_number;       /* of which blocks: PLAN_NO_HALO = it is not open */
     peer_nccl *nccl;       /* its rows are measured instead of peerwin's, NULL = they are not */
@@ -40,6 +49,7 @@ typedef struct {
  * there is no such thing in this build or on this machine; every other failure ends the job.
  */
 peerwin_status peer_stream_batch(peer_side *s, const plan_row *row, int iterations, double *us_out);
+peerwin_status peer_copy_batch(peer_side *s, const plan_row *row, int iterations, double *us_out);
 peerwin_status peer_halo_batch(peer_side *s, const plan_row *row, int iterations, double *us_out);
 peerwin_status peer_device_batch(peer_side *s, const plan_row *row, int iterations, double *us_out);
 
@@ -47,7 +57,8 @@ peerwin_status peer_device_batch(peer_side *s, const plan_row *row, int iteratio
 void peer_kernels_load(peer_side *s);
 void peer_kernels_unload(peer_side *s);
 
-/** Ends what rows of ghosts have left open. */
+/** End what such rows have left open. */
+void peer_copy_close(peer_side *s);
 void peer_halo_close(peer_side *s);
 
 /** Waits until the stream has done its work, as the library does. */

@@ -29,7 +29,7 @@ static peerwin_status timed(peer_side *s, const plan_row *row, work run, int tim
 }
 
 static peerwin_status put(peer_side *s, const plan_row *row, int times) {
-    for (int i = 0; s->b->rank == 0 && i < times; i++)
+    for (int i = 0; (s->b->rank == 0 || row->work == PLAN_BOTH_STREAM) && i < times; i++)
         bench_check(peerwin_put(s->win, s->partner, 0, s->mine, row->bytes, s->stream), "peerwin_put");
     return PEERWIN_OK;
 }
@@ -171,6 +171,8 @@ peerwin_status peer_stream_batch(peer_side *s, const plan_row *row, int iteratio
         status = timed(s, row, row->work == PLAN_COPY ? copy : put, iterations, us_out);
         *us_out = origin ? *us_out : 0.0;
         return status;
+    case PLAN_BOTH_STREAM:
+        return timed(s, row, put, iterations, us_out);
     case PLAN_STREAM_SIGNAL:
         status = timed(s, row, s->nccl != NULL ? send_receive : put_signal, iterations, us_out);
         *us_out /= 2.0;

@@ -106,20 +106,18 @@ static int find_free(const core *cores, int first, int count, int node) {
     for (int i = first; i < count; i++)
         if (!cores[i].taken && (node == ANYWHERE || cores[i].node == node))
             return i;
-    return node == ANYWHERE ? -1 : find_free(cores, first, count, ANYWHERE);
+    return -1;
 }
 
-static void add_cpu(char *text, size_t size, char separator, int cpu) {
+static void add_cpu(char *text, size_t size, const char *separator, int cpu) {
     const size_t used = strlen(text);
-    text_format(text + used, size - used, separator == '\0' ? "" : "%c", separator);
-    const size_t then = strlen(text);
-    text_format(text + then, size - then, "%d", cpu);
+    text_format(text + used, size - used, "%s%d", separator, cpu);
 }
 
 /* A core that is a rank's only one is given whole. */
 static void give(const core *c, bool whole, bool begins, bool first_rank, char *text, size_t size) {
     for (int i = 0; i < (whole ? c->num_threads : 1); i++)
-        add_cpu(text, size, i > 0 || !begins ? ',' : first_rank ? '\0' : ';', c->threads[i]);
+        add_cpu(text, size, i > 0 || !begins ? "," : first_rank ? "" : ";", c->threads[i]);
 }
 
 void peers_place(options_place how, int ranks, int gpus, char *text, size_t size) {
@@ -132,7 +130,8 @@ void peers_place(options_place how, int ranks, int gpus, char *text, size_t size
     for (int rank = 0; each > 0 && rank < ranks; rank++)
         for (int k = 0; k < each; k++) {
             const int node = how == PLACE_SPREAD ? node_of_gpu(rank % gpus) : ANYWHERE;
-            const int i = find_free(cores, first, count, node);
+            const int near = find_free(cores, first, count, node);
+            const int i = near >= 0 ? near : find_free(cores, first, count, ANYWHERE);
             cores[i].taken = true;
             give(&cores[i], each == 1, k == 0, rank == 0, text, size);
         }

@@ -232,6 +232,15 @@ static void ranks_on_devices_of_their_own_have_other_limits(void **state) {
     check_all(&table, true, seen);
     assert_int_equal(seen[PEER_KEPT], 2);
     assert_int_equal(seen[PEER_BROKEN], 0);
+    feed(&table,
+         "row stream-put 8 us 2.29\nrow peer-copy 8 us 2\nrow stream-put 65536 us 3.31\nrow peer-copy 65536 us 3\n"
+         "row stream-put 1048576 us 5.5\nrow peer-copy 1048576 us 5\nrow put-all 16777216 MB/s 300\n"
+         "row put-all-many 16777216 MB/s 400\nrow peer-copy-bw 16777216 MB/s 430\nrow both-put 16777216 MB/s 300\n"
+         "row both-copy 16777216 MB/s 430\n",
+         2, PEER_OURS, 0);
+    check_all(&table, true, seen);
+    assert_int_equal(seen[PEER_KEPT], 5); /* 2 before, 0.3 us more, 10 % more, and the better of two */
+    assert_int_equal(seen[PEER_BROKEN], 2);
     check_all(&table, false, seen);
     assert_int_equal(seen[PEER_KEPT], 1); /* 0.65 x, but not 3.2 us */
     assert_int_equal(seen[PEER_BROKEN], 1);

@@ -63,6 +63,7 @@ for row in halo-2d halo-2d-graph halo-2d-copy halo-2d-engine halo-2d-mpi; do
     says "^2  *$row  *16 KiB  us  *[0-9.]* ("
 done
 says '^2  *stream-reduce  *8 B .* -  *not installed$'
+says '^peerwin has no figure for: peer-copy, 2 ranks: .*two devices'
 says '^2  *only-theirs  *8 B  us  *- *5\.000 ('
 says '^2  *sliced-stream-barrier .* - *-$'
 says '^PASS .*start, 256 MiB, 2 ranks  *at most 0.2 x NVSHMEM'
@@ -91,7 +92,7 @@ grep -q '^CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=50 .* NVSHMEM' "$dir/logs/nvshmem-2.
 two() {
     CUDA_VISIBLE_DEVICES=0,1 SIMCUDA_TOPOLOGY=nvswitch:2 run "$@"
 }
-two 0 --repeats 1 --only stream-signal,stream-reduce,graph-reduce,halo-2d,stream-put --nvshmem "$dir/good" --nccl "$nccl" \
+two 0 --repeats 1 --only stream-signal,stream-reduce,graph-reduce,halo-2d,stream-put,peer-copy --nvshmem "$dir/good" --nccl "$nccl" \
     --csv "$dir/csv"
 says '^nccl: NCCL 2.99.99$'
 says '^nccl on CPUs: 2 ranks: [0-9]'
@@ -102,6 +103,7 @@ done
 says '^2  *graph-reduce .* -  *no figure$'
 says '^2  *stream-put  *8 B .* ([0-9.]*\.\.[0-9.]*)$'
 says 'stream-reduce, 8 B, 2 ranks  *at most 5 us'
+says '^[A-Z]*  *stream-put, 64 KiB, 2 ranks  *at most 1.1 x peer-copy  *[0-9]'
 awk -F, '$1 == "stream-signal" { seen[$4]++ } END { exit !(seen["peerwin"] == 2 && seen["NCCL"] == 2) }' "$dir/csv" ||
     fail "odd figures: $(cat "$dir/csv")"
 
