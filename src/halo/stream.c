@@ -103,7 +103,8 @@ static peerwin_status push(exchange *x, int grants, int waits) {
                                .over = is_counted(x) ? table->finishes : NULL,
                                .num_grants = grants ? table->num_sources : 0,
                                .num_blocks = work->num_blocks,
-                               .waits = waits != 0};
+                               .waits = waits != 0,
+                               .apart = work->apart != 0};
     if (work->num_blocks == 0)
         return PEERWIN_OK;
     if (waits && !is_counted(x))
@@ -174,7 +175,8 @@ static peerwin_status count_arrivals(exchange *x) {
                                 .parts = table->take.parts,
                                 .moves = table->take.moves,
                                 .num_blocks = table->take.num_blocks,
-                                .over = table->starts};
+                                .over = table->starts,
+                                .apart = table->take.apart != 0};
     return halo->num_neighbors > 0 ? await_by_kernel(x, table->finishes, &args) : PEERWIN_OK;
 }
 

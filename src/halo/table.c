@@ -22,6 +22,9 @@
 
 enum { LANE_ITEMS = 4, LANE_ITEMS_WAITING = 8, WAVES = 8 };
 
+/* Up to so many blocks parts have moves of their own: some 64 KiB. */
+enum { BLOCKS_APART = 60 };
+
 /* What goes to one rank, or comes from one. */
 typedef struct {
     const pw_moves *moves;
@@ -36,7 +39,7 @@ typedef struct {
     uint32_t num_targets, num_moves;
     uint32_t per_part; /* items */
     uint32_t num_blocks;
-    int takes, waits;
+    int takes, waits, apart;
     pw_push_move *moves;
     size_t blocks, parts, laid;
 } draft;
@@ -157,6 +160,7 @@ static void deal(const peerwin_ctx *ctx, draft *d) {
     d->waits = waiting > 0;
     d->per_part = (uint32_t)(waiting > 0 ? waiting : fitting);
     d->num_blocks = (uint32_t)all_blocks(d, d->per_part);
+    d->apart = d->num_blocks <= BLOCKS_APART;
 }
 
 /* ---- the image ---- */
@@ -165,6 +169,13 @@ static size_t reserve(layout *l, size_t bytes) {
     const size_t at = l->size;
     l->size += pw_pad_round(bytes, PW_LINE);
     return at;
+}
+
+/* At least one, which is loaded for parts without items. */
+static size_t moves_in_table(const draft *d) {
+    if (d->apart)
+        return (size_t)d->num_blocks * PW_PUSH_WARPS;
+    return d->num_moves > 0 ? d->num_moves : 1;
 }
 
 static void place(layout *l) {
@@ -177,7 +188,7 @@ static void place(layout *l) {
         draft *d = &l->drafts[i];
         d->blocks = reserve(l, d->num_blocks * sizeof(pw_push_block));
         d->parts = reserve(l, (size_t)d->num_blocks * PW_PUSH_WARPS * sizeof(pw_push_part));
-        d->laid = reserve(l, d->num_moves * sizeof(pw_push_move));
+        d->laid = reserve(l, moves_in_table(d) * sizeof(pw_push_move));
     }
 }
 
@@ -242,6 +253,14 @@ static void write_parts(const draft *d, const target *t, pw_push_part *part) {
         }
 }
 
+static void write_moves(const layout *l, const draft *d) {
+    const pw_push_part *parts = (const pw_push_part *)(const void *)(l->bytes + d->parts);
+    pw_push_move *moves = (pw_push_move *)(void *)(l->bytes + d->laid);
+    for (size_t i = 0; i < moves_in_table(d); i++)
+        if (!d->apart || parts[i].count > 0)
+            moves[i] = d->moves[d->apart ? parts[i].move : i];
+}
+
 static void write_draft(const layout *l, int number) {
     const draft *d = &l->drafts[number];
     pw_push_block *block = (pw_push_block *)(void *)(l->bytes + d->blocks);
@@ -253,7 +272,7 @@ static void write_draft(const layout *l, int number) {
         for (uint32_t k = 0; k < blocks && number != TAKE; k++)
             *block++ = block_of(l, number, i, blocks);
     }
-    memcpy(l->bytes + d->laid, d->moves, d->num_moves * sizeof *d->moves);
+    write_moves(l, d);
 }
 
 /* ---- the table ---- */
@@ -263,7 +282,8 @@ static pw_halo_work work_of(const char *base, const draft *d) {
                           .parts = (const pw_push_part *)(const void *)(base + d->parts),
                           .moves = (const pw_push_move *)(const void *)(base + d->laid),
                           .num_blocks = d->num_blocks,
-                          .waits = d->waits};
+                          .waits = d->waits,
+                          .apart = d->apart};
 }
 
 static void point(pw_halo_table *table, const layout *l) {

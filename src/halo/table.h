@@ -23,6 +23,7 @@ typedef struct {
     const pw_push_move *moves;
     uint32_t num_blocks;
     int waits; /* its blocks may wait for the grants themselves: few enough, and allowed to */
+    int apart; /* there is a move for each part */
 } pw_halo_work;
 
 /* The same for all other pointers but `memory`. */

@@ -202,6 +202,7 @@ typedef struct pw_push_args {
     uint32_t num_grants;
     uint32_t num_blocks;
     uint32_t waits; /* for the targets' grants; else the stream has */
+    uint32_t apart; /* every part has a move of its own, that of its number: one step less in a row */
 } pw_push_args;
 
 /*
@@ -219,6 +220,7 @@ typedef struct pw_await_args {
     uint32_t num_waits;
     uint32_t num_blocks; /* that take words */
     uint32_t behind;     /* `over` becomes the epoch that far before this one */
+    uint32_t apart;
 } pw_await_args;
 
 #endif

@@ -577,45 +577,72 @@ static __device__ __forceinline__ int may_push(const pw_push_args *a, const stru
     return 0;
 }
 
-static __device__ __forceinline__ char *words_at(const pw_push_side *s, uint64_t epoch) {
-    return s->base + (epoch & 1) * s->plane;
+/* A move to or from words. Loaded before the epoch, so that both are on their way together. */
+struct carried {
+    pw_push_side box;
+    char *words;
+    uint64_t half;
+    uint32_t cell, is;
+};
+
+static __device__ __forceinline__ struct carried carried_by(const pw_push_move *m, int takes) {
+    const pw_push_side *words = takes ? &m->from : &m->to;
+    struct carried c;
+    c.box = takes ? m->to : m->from;
+    c.words = words->base;
+    c.half = words->plane;
+    c.cell = m->cell;
+    c.is = m->words;
+    return c;
+}
+
+static __device__ __forceinline__ char *cell_of(const struct carried *c, uint64_t item) {
+    const struct spot at = spot_of(&c->box, item, 0);
+    return row_at(&c->box, &at) + at.item * c->cell;
+}
+
+/* The words of a cell are side by side. */
+static __device__ __forceinline__ uint64_t *words_of_cell(const struct carried *c, uint64_t item, uint64_t epoch) {
+    return (uint64_t *)(void *)(c->words + (epoch & 1) * c->half + 2 * c->cell * item);
 }
 
 /* The first cell is loaded before the grant is looked at: it has mostly been given long ago. */
-static __device__ __forceinline__ void push_words(const pw_push_args *a, const struct target *t, const pw_push_move *m,
-                                                  const pw_push_part *part, uint32_t lane, uint64_t epoch) {
-    const pw_push_side from = m->from;
-    const uint32_t cell = m->cell;
-    char *const to = words_at(&m->to, epoch);
+static __device__ __forceinline__ void push_words(const pw_push_args *a, const struct target *t,
+                                                  const struct carried *c, const pw_push_part *part, uint32_t lane,
+                                                  uint64_t epoch) {
     const uint64_t flag = epoch << 32;
     for (uint32_t i = lane; i < part->count; i += PW_PUSH_WARP) {
         const uint64_t item = part->first + i;
-        const struct spot here = spot_of(&from, item, 0);
-        const uint4 value = pw_dev_load_cell(row_at(&from, &here) + here.item * cell, cell);
+        const uint4 value = pw_dev_load_cell(cell_of(c, item), c->cell);
+        uint64_t *words = words_of_cell(c, item, epoch);
         if (i == lane && !may_push(a, t, epoch))
             return;
-        if (cell == 8)
-            pw_dev_store_pair((uint64_t *)(void *)(to + 16 * item), flag | value.x, flag | value.y);
+        if (c->cell == 8)
+            pw_dev_store_pair(words, flag | value.x, flag | value.y);
         else
-            pw_dev_store((uint64_t *)(void *)(to + 8 * item), flag | value.x);
+            pw_dev_store(words, flag | value.x);
     }
 }
 
 /*
  * A lane of each warp's part, when the target lets it: every lane that stores has seen the grant itself. At least one
  * lane of the block waits, even where there is nothing to move, since the arrival overwrites one that must have been
- * taken.
+ * taken. Returns the epoch.
  */
-static __device__ __forceinline__ void push_lane(const pw_push_args *a, const struct target *t, uint32_t index,
-                                                 uint64_t epoch, int *gave_up) {
-    const pw_push_part part = a->parts[(size_t)index * PW_PUSH_WARPS + threadIdx.x / PW_PUSH_WARP];
-    const pw_push_move *move = &a->moves[part.move];
-    if (part.count > 0 && move->words)
-        push_words(a, t, move, &part, threadIdx.x % PW_PUSH_WARP, epoch);
+static __device__ __forceinline__ uint64_t push_lane(const pw_push_args *a, const struct target *t, uint32_t index,
+                                                     int *gave_up) {
+    const uint32_t number = index * PW_PUSH_WARPS + threadIdx.x / PW_PUSH_WARP;
+    const pw_push_part part = a->parts[number];
+    const pw_push_move *move = &a->moves[a->apart ? number : part.move];
+    const struct carried carried = carried_by(move, 0);
+    const uint64_t epoch = epoch_of(&a->meeting);
+    if (part.count > 0 && carried.is)
+        push_words(a, t, &carried, &part, threadIdx.x % PW_PUSH_WARP, epoch);
     else if ((part.count > 0 || threadIdx.x == 0) && !may_push(a, t, epoch))
         *gave_up = 1;
     else if (part.count > 0)
         push_part(move, &part, threadIdx.x % PW_PUSH_WARP);
+    return epoch;
 }
 
 /*
@@ -649,16 +676,17 @@ PW_KERNEL void __launch_bounds__(PW_PUSH_LANES, PW_PUSH_RESIDENT) pw_kernel_push
     __shared__ int gave_up;
     const uint32_t granting = a.num_grants > 0;
     const uint32_t index = blockIdx.x - granting;
-    const uint64_t epoch = a.blocks ? epoch_of(&a.meeting) : 0;
+    uint64_t epoch = 0;
     if (threadIdx.x == 0)
         gave_up = 0;
     __syncthreads();
     if (blockIdx.x < granting) {
+        epoch = epoch_of(&a.meeting);
         tell_all(a.grants, a.num_grants, epoch, a.meeting.one_device);
     } else if (index < a.num_blocks) {
         const struct target t = target_of(&a, index);
         SIMK_EACH_LANE {
-            push_lane(&a, &t, index, epoch, &gave_up);
+            epoch = push_lane(&a, &t, index, &gave_up);
         }
         __syncthreads();
         if (threadIdx.x == 0 && t.arrival && !gave_up)
@@ -697,24 +725,23 @@ static __device__ __forceinline__ int take_cell(const uint64_t *words, uint32_t 
 }
 
 /*
- * Nothing is acquired: the words are the data. They are overwritten after the grant of the next exchange, which this
- * rank gives in a later kernel, so after these loads.
+ * A lane of each warp's part. Nothing is acquired: the words are the data. They are overwritten after the grant of the
+ * next exchange, which this rank gives in a later kernel, so after these loads.
  */
-static __device__ __forceinline__ void take_words(const pw_await_args *a, const pw_push_move *m,
-                                                  const pw_push_part *part, uint32_t lane, uint64_t epoch) {
+static __device__ __forceinline__ void take_lane(const pw_await_args *a, uint32_t index) {
+    const uint32_t number = index * PW_PUSH_WARPS + threadIdx.x / PW_PUSH_WARP;
+    const pw_push_part part = a->parts[number];
+    const struct carried c = carried_by(&a->moves[a->apart ? number : part.move], 1);
+    const uint64_t epoch = epoch_of(&a->meeting);
     const pw_dev_bound bound = bound_of(&a->meeting);
-    const pw_push_side to = m->to;
-    const uint32_t cell = m->cell;
-    const char *const from = words_at(&m->from, epoch);
-    for (uint32_t i = lane; i < part->count; i += PW_PUSH_WARP) {
-        const uint64_t item = part->first + i;
-        const struct spot there = spot_of(&to, item, 0);
+    for (uint32_t i = threadIdx.x % PW_PUSH_WARP; i < part.count; i += PW_PUSH_WARP) {
+        const uint64_t item = part.first + i;
         uint4 value = {0, 0, 0, 0};
-        if (!take_cell((const uint64_t *)(const void *)(from + 2 * cell * item), cell, epoch, &bound, &value)) {
+        if (!take_cell(words_of_cell(&c, item, epoch), c.cell, epoch, &bound, &value)) {
             give_up(&a->meeting);
             return;
         }
-        pw_dev_store_cell(row_at(&to, &there) + there.item * cell, value, cell);
+        pw_dev_store_cell(cell_of(&c, item), value, c.cell);
     }
 }
 
@@ -729,17 +756,15 @@ static __device__ __forceinline__ void await_words(const pw_await_args *a, uint6
 
 /* What comes after the kernel on the stream begins after the last lane's poll, and so has what was released to it. */
 PW_KERNEL void __launch_bounds__(PW_PUSH_LANES) pw_kernel_await(pw_await_args a) {
-    const uint64_t epoch = a.meeting.epoch ? epoch_of(&a.meeting) : 0;
-    if (blockIdx.x == 0) {
+    if (blockIdx.x == 0 && a.meeting.epoch) {
+        const uint64_t epoch = epoch_of(&a.meeting);
         tell_all(a.stores, a.num_stores, epoch, a.meeting.one_device);
         await_words(&a, epoch);
         if (a.over && threadIdx.x == 0)
             pw_dev_store(a.over, epoch - a.behind);
-    } else if (blockIdx.x <= a.num_blocks) {
+    } else if (blockIdx.x > 0 && blockIdx.x <= a.num_blocks) {
         SIMK_EACH_LANE {
-            const pw_push_part part = a.parts[(size_t)(blockIdx.x - 1) * PW_PUSH_WARPS + threadIdx.x / PW_PUSH_WARP];
-            if (part.count > 0)
-                take_words(&a, &a.moves[part.move], &part, threadIdx.x % PW_PUSH_WARP, epoch);
+            take_lane(&a, blockIdx.x - 1);
         }
     }
 }
