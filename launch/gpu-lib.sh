@@ -147,7 +147,10 @@ note_from() {
 
 # failure_from LOG: the first line that sounds like the reason, or what it ends with.
 failure_from() {
-    { grep -m 1 -i -E 'fail|error|wrong|cannot|refused' "$1" || tail -n 1 "$1"; } | tr '|' ' ' | cut -c 1-170
+    awk '
+        !/^\[/ && tolower($0) ~ /fail|error|wrong|cannot|refused/ { print; found = 1; exit }
+        !/^[-[:space:]]*$/ { last = $0 }
+        END { if (!found) print last }' "$1" | tr '|' ' ' | cut -c 1-170
 }
 
 # part WHAT LOGNAME LIMIT COMMAND...: a row of the table.
@@ -303,11 +306,12 @@ architectures() {
 # The build needs no package that is not there already, except an MPI and the CUDA headers: without cmocka the unit
 # tests fail to build, and nothing else does. Kernels are compiled for the GPUs that are here.
 build_all() {
-    local status=0 begin=$SECONDS
+    local status=0 begin=$SECONDS limit
     suit_machine
     try_step "configuring" configure limited 60 cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release \
         -DPEERWIN_CUDA=ON -DPEERWIN_TEST_GPU=ON -DPEERWIN_CUDA_ARCHITECTURES="$(architectures)" || return 1
-    try_step "building" build limited 240 cmake --build "$build" -- -k 0 || status=$?
+    limit=$(time_left)
+    try_step "building" build limited $((limit < 240 ? limit : 240)) cmake --build "$build" -- -k 0 || status=$?
     [ -x "$build/bin/heat" ] && [ -x "$build/bin/peerwin-info" ] || return 1
     if [ "$status" -eq 0 ]; then
         result build passed $((SECONDS - begin)) ""
