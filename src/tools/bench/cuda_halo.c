@@ -124,20 +124,31 @@ static bool has_kernels(const bench *b, const peer_driver *more) {
     return true;
 }
 
+typedef struct {
+    const options_halo *list;
+    size_t count;
+} block_list;
+
+/* All kinds of memory are alike here: among all other cases there are few blocks, and one kind has them. */
+static block_list choose_blocks(const bench *b) {
+    static const options_halo quick[] = {{2, 64, 1, 2, 4}, {3, 12, 2, 1, 8}};
+    static const options_halo few[] = {{2, 512, 1, 1, 8}, {3, 64, 1, 1, 8}, {3, 256, 1, 4, 8}};
+    static const options_halo many[] = {{1, 4096, 1, 1, 8}, {2, 512, 1, 1, 8}, {3, 64, 1, 1, 8},  {3, 256, 1, 1, 8},
+                                        {3, 256, 1, 4, 8},  {3, 256, 2, 1, 8}, {3, 256, 1, 1, 4}, {3, 256, 1, 1, 16}};
+    if (b->opt.halo.dims > 0)
+        return (block_list){&b->opt.halo, 1};
+    if (b->opt.quick)
+        return (block_list){quick, sizeof quick / sizeof *quick};
+    return b->opt.only != NULL ? (block_list){many, sizeof many / sizeof *many}
+                               : (block_list){few, sizeof few / sizeof *few};
+}
+
 void bench_cuda_case_halo(const bench *b) {
-    static const options_halo quick[] = {{1, 4096, 1, 1, 8}, {2, 64, 1, 2, 4}, {3, 12, 2, 1, 8}};
-    static const options_halo blocks[] = {{1, 4096, 1, 1, 8}, {2, 512, 1, 1, 8}, {3, 64, 1, 1, 8},  {3, 256, 1, 1, 8},
-                                          {3, 256, 1, 4, 8},  {3, 256, 2, 1, 8}, {3, 256, 1, 1, 4}, {3, 256, 1, 1, 16}};
-    const options_halo *list = b->opt.quick ? quick : blocks;
-    size_t count = b->opt.quick ? sizeof quick / sizeof *quick : sizeof blocks / sizeof *blocks;
+    const block_list blocks = choose_blocks(b);
     peer_driver more;
     peer_driver_load(&more);
-    if (!has_kernels(b, &more))
+    if ((b->opt.only == NULL && b->device->kind != PEERWIN_HANDLE_FD) || !has_kernels(b, &more))
         return;
-    if (b->opt.halo.dims > 0) {
-        list = &b->opt.halo;
-        count = 1;
-    }
-    for (size_t i = 0; i < count; i++)
-        run_block(b, &more, &list[i]);
+    for (size_t i = 0; i < blocks.count; i++)
+        run_block(b, &more, &blocks.list[i]);
 }
