@@ -50,7 +50,7 @@ enum { TAKE = PW_HALO_SERIES, DRAFTS };
 typedef struct {
     peerwin_halo *halo;
     draft drafts[DRAFTS];
-    uint32_t num_sources, num_targets;
+    size_t num_sources, num_targets;
     char *bytes;
     size_t size;
     size_t counts, tickets, grants, arrivals, permits;
@@ -204,9 +204,9 @@ static uint64_t *theirs(const peerwin_halo *halo, pw_halo_word word, int series,
 static void write_words(const layout *l) {
     const peerwin_halo *halo = l->halo;
     for (int series = 0; series < PW_HALO_SERIES; series++) {
-        uint64_t **grants = (uint64_t **)(void *)(l->bytes + l->grants) + (uint32_t)series * l->num_sources;
-        uint64_t **arrivals = (uint64_t **)(void *)(l->bytes + l->arrivals) + (uint32_t)series * l->num_sources;
-        uint64_t **permits = (uint64_t **)(void *)(l->bytes + l->permits) + (uint32_t)series * l->num_targets;
+        uint64_t **grants = (uint64_t **)(void *)(l->bytes + l->grants) + (size_t)series * l->num_sources;
+        uint64_t **arrivals = (uint64_t **)(void *)(l->bytes + l->arrivals) + (size_t)series * l->num_sources;
+        uint64_t **permits = (uint64_t **)(void *)(l->bytes + l->permits) + (size_t)series * l->num_targets;
         for (int i = 0; i < halo->num_neighbors; i++) {
             const pw_halo_neighbor *n = &halo->neighbors[i];
             if (n->roles & PW_HALO_SENDS_TO_ME) {
@@ -327,8 +327,8 @@ static peerwin_status make(layout *l, const pw_site *site) {
     if (status != PEERWIN_OK)
         return status;
     point(table, l);
-    table->num_sources = l->num_sources;
-    table->num_targets = l->num_targets;
+    table->num_sources = (uint32_t)l->num_sources;
+    table->num_targets = (uint32_t)l->num_targets;
     table->one_device = on_one_device(l->halo);
     return PEERWIN_OK;
 }

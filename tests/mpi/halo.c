@@ -15,7 +15,7 @@ enum { MOST_DIMS = 3, MOST_BLOCKS = 8, SENTINEL = 0xC7 };
 
 /* How many plans: several hundred in a run of all tests. */
 static int plans(int most, int simulated) {
-    return device_is_real() ? most : test_rounds(most, simulated);
+    return device_is_real() ? most : test_rounds(most, TEST_SANITIZED ? simulated / 2 : simulated);
 }
 
 /* ------------------------------------------------------------------------------------- blocks of a grid */

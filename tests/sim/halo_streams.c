@@ -216,7 +216,7 @@ typedef struct {
     peerwin_halo *halo[2]; /* one round to the right, one to the left */
 } ring;
 
-enum { SLOT = 0, GHOST = 16, NOTES = 64, STEPS = 6, RUNS = 12 };
+enum { SLOT = 0, GHOST = 16, NOTES = 64, STEPS = 6, RUNS = TEST_SANITIZED ? 4 : 12 };
 
 static ring make_ring(void) {
     ring r = {.ctx = test_context(MPI_COMM_WORLD, 0)};
