@@ -357,7 +357,7 @@ peerwin_status peerwin_halo_free(peerwin_halo *halo) {
         pw_ctx_leave(ctx);
         return status;
     }
-    if (status < PEERWIN_ERR_PEER_LOST)
+    if (!pw_ctx_is_over(status))
         return status;
     pw_win_close_alone(halo->win, site);
     release(&halo->plan);

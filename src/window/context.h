@@ -182,6 +182,11 @@ PEERWIN_MUST_USE static inline peerwin_status pw_ctx_enter(peerwin_ctx *ctx, con
     return PEERWIN_OK;
 }
 
+/* pw_ctx_enter refused: is the context broken, so that each rank frees what it has for itself? */
+static inline int pw_ctx_is_over(peerwin_status status) {
+    return status >= PEERWIN_ERR_PEER_LOST || status == PEERWIN_ERR_MISMATCH;
+}
+
 /*
  * The fast way alone, for calls that call nothing while they are inside: 1 if the calling thread is inside now, which
  * pw_ctx_leave_own ends. 0: by pw_ctx_enter, which also finds out why.

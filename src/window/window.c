@@ -479,7 +479,7 @@ peerwin_status peerwin_win_free(peerwin_win *win) {
         pw_ctx_leave(ctx);
         return status;
     }
-    if (status < PEERWIN_ERR_PEER_LOST)
+    if (!pw_ctx_is_over(status))
         return status;
     pw_win_close_alone(win, site);
     return PEERWIN_OK;
