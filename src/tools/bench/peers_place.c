@@ -53,15 +53,31 @@ static int node_of_cpu(int cpu) {
     return node;
 }
 
-/* The driver's list is in the order of the bus, as the GPUs of one kind are numbered; not where some are hidden. */
+/* The number that a GPU has without CUDA_VISIBLE_DEVICES; -1 if that names it otherwise. */
+static int number_of_gpu(int gpu) {
+    const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+    for (int i = 0; visible != NULL && i < gpu; i++) {
+        visible = strchr(visible, ',');
+        if (visible == NULL)
+            return -1;
+        visible++;
+    }
+    if (visible == NULL)
+        return gpu;
+    const size_t digits = strspn(visible, "0123456789");
+    return digits > 0 && (visible[digits] == ',' || visible[digits] == '\0') ? atoi(visible) : -1;
+}
+
+/* The driver's list is in the order of the bus, as the GPUs of one kind are numbered. */
 static int node_of_gpu(int gpu) {
     char path[160];
     glob_t found;
     int node = ANYWHERE;
-    if (getenv("CUDA_VISIBLE_DEVICES") != NULL || glob("/proc/driver/nvidia/gpus/*", 0, NULL, &found) != 0)
+    const int number = number_of_gpu(gpu);
+    if (number < 0 || glob("/proc/driver/nvidia/gpus/*", 0, NULL, &found) != 0)
         return ANYWHERE;
-    if ((size_t)gpu < found.gl_pathc) {
-        text_format(path, sizeof path, "/sys/bus/pci/devices/%s/numa_node", strrchr(found.gl_pathv[gpu], '/') + 1);
+    if ((size_t)number < found.gl_pathc) {
+        text_format(path, sizeof path, "/sys/bus/pci/devices/%s/numa_node", strrchr(found.gl_pathv[number], '/') + 1);
         node = read_number(path, ANYWHERE);
     }
     globfree(&found);
