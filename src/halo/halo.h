@@ -24,8 +24,11 @@ enum { PW_HALO_SENDS_TO_ME = 1, PW_HALO_GETS_FROM_ME = 2 };
 /* A rank gets its faces as words if there are at most so many; signals of a plan's window. */
 enum { PW_HALO_MOST_WORDS = 4096, PW_HALO_MOST_SIGNALS = 65536 };
 
-/* Faces of at most so many bytes are staged whatever their rows: a copy more takes less time than a wait more. */
-enum { PW_HALO_SMALL = 1024 };
+/*
+ * Faces of at most so many bytes are staged whatever their rows: a copy more takes less time than a wait more. Where
+ * ranks outnumber processors, a neighbour that has not released its ghosts may not even have had its turn yet.
+ */
+enum { PW_HALO_SMALL = 4096 };
 typedef enum {
     PW_HALO_GRANT = 0,
     PW_HALO_ARRIVAL = 1,

@@ -20,7 +20,7 @@ static int left_of(int rank) {
 
 /* --------------------------------------------------------------------------------------------------- a ring */
 
-enum { CELLS = 160, ROW = 40 }; /* a face is larger than those that are always staged */
+enum { CELLS = 640, ROW = 40 }; /* a face is larger than those that are always staged */
 
 /*
  * A ring of blocks with a ghost at both ends, of contiguous cells or of thin rows: cell i of a face lies at i * step.
