@@ -62,6 +62,10 @@ parse() {
 finish() {
     local status=$?
     trap '' INT TERM HUP
+    # A signal in the middle of a part comes while the output is that part's log.
+    if [ -n "$writer" ] && kill -0 "$writer" 2>/dev/null; then
+        exec >"$scratch/output" 2>&1
+    fi
     stop_child
     stop_reporter
     [ -z "$ahead" ] || kill "$ahead" 2>/dev/null || true
