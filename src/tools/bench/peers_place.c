@@ -6,7 +6,9 @@
  * of one core that pretend to be two slow each other down. So each rank gets several cores and one thread of each, near
  * its GPU where the machine tells, and the first core is left to the rest of the machine (the MPS server).
  */
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE
+#endif
 #include "peers_place.h"
 
 #include "text.h"

@@ -60,7 +60,7 @@ cuda)
     ;;
 usage)
     for option in --no-such-option --repeats=1 --only=no-such-case --space=moon surplus --kinds=fd --place=core \
-        --block=3 --block=4,8 --block=2,8,9 --block=1,8,1,1,17 --block=1,8, --block=3,100000 --block=2,x \
+        --block=3 --block=4,8 --block=2,8,9 --block=1,8,1,1,17 '--block=1,8,' --block=3,100000 --block=2,x \
         '--space=cuda --kinds=moon' '--space=cuda --largest=0'; do
         status=0
         # shellcheck disable=SC2086 # some are two words
