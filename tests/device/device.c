@@ -398,6 +398,22 @@ static void after_a_barrier_nobody_is_behind(void) {
     end();
 }
 
+/* Everybody gives up now and then, at any moment, and comes again. */
+static void after_a_barrier_that_ranks_gave_up_nobody_is_behind(void) {
+    begin(4096, 0);
+    const uint64_t patience = args.view.timeout_ns;
+    args.count = 8;
+    args.gives_up = 1000000;
+    for (int i = 0; i < 5; i++) {
+        args.view.timeout_ns = (uint64_t)1000 << i * job.rank % 7;
+        args.rounds = rounds_of(300, 5);
+        args.value += run_well(BODY_ROUNDS, lanes_of(i)).done;
+    }
+    args.view.timeout_ns = patience;
+    args.gives_up = 0;
+    end();
+}
+
 /* Rank 0 comes late; the others' time is up, and then they go on with the same barrier. */
 static void a_barrier_that_timed_out_goes_on_when_it_is_repeated(void) {
     begin(4096, 0);
@@ -661,6 +677,7 @@ static const test_case cases[] = {
     TEST_CASE(messages_arrive_in_order_and_whole, 1, 0),
     TEST_CASE(a_sender_waits_for_a_slow_receiver, 1, 0),
     TEST_CASE(after_a_barrier_nobody_is_behind, 1, 0),
+    TEST_CASE(after_a_barrier_that_ranks_gave_up_nobody_is_behind, 2, 0),
     TEST_CASE(a_barrier_that_timed_out_goes_on_when_it_is_repeated, 2, 0),
     TEST_CASE(barriers_of_kernels_and_of_the_host_do_not_mix, 1, 0),
     TEST_CASE(all_reduces_have_the_bits_of_rank_order, 1, 0),
