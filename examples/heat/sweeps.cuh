@@ -213,14 +213,18 @@ __device__ void keep(const fields &f, ptrdiff_t c, const vectors &v) {
     f.next_r[c] = v.r;
 }
 
-/* All that is to be done for a cell; those at the edges do it for the ghosts beyond them too. */
+/*
+ * All that is to be done for a cell; those at the edges do it for the ghosts beyond them too. It loads first and stores
+ * then, so that one wait for memory is enough.
+ */
 __device__ void iterate_cell(const fields &f, int i, int j, ptrdiff_t c, const course &now, pair &part) {
     const vectors here = advanced(f, c, now), west = advanced(f, c - 1, now), east = advanced(f, c + 1, now);
     const vectors south = advanced(f, c - f.pitch, now), north = advanced(f, c + f.pitch, now);
-    const double p = fma(now.beta, f.p[c], f.r[c]), w = apply(f, c, here.r, west.r, east.r, south.r, north.r);
+    const double p = fma(now.beta, f.p[c], f.r[c]), u = fma(now.alpha, p, f.u[c]);
+    const double w = apply(f, c, here.r, west.r, east.r, south.r, north.r);
 
     f.p[c] = p;
-    f.u[c] = fma(now.alpha, p, f.u[c]);
+    f.u[c] = u;
     f.next_w[c] = w;
     keep(f, c, here);
     if (i == 0)
