@@ -50,7 +50,10 @@ void halo_run_launch(const halo_run *run, int kernel, halo_args *args, uint64_t 
                      "cuLaunchKernel");
 }
 
-/* A kernel that is loaded by its first launch waits for whatever spins: each is launched with nothing to do. */
+/*
+ * A kernel that is loaded by its first launch waits for whatever spins: each is launched with nothing to do, on all
+ * ranks before one of them goes on.
+ */
 static bool load_kernels(halo_run *run) {
     static const char *const names[HALO_NUM_KERNELS] = {
 #define HALO_NAME(name) "halo_" #name,
@@ -70,6 +73,7 @@ static bool load_kernels(halo_run *run) {
         bench_cuda_check(driver->cuStreamSynchronize(run->stream), "cuStreamSynchronize");
     else if (run->b->rank == 0)
         fputs("peerwin-bench: no kernels for exchanges of ghosts in this build\n", stderr);
+    MPI_Barrier(run->b->comm);
     return good;
 }
 
