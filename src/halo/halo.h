@@ -66,7 +66,9 @@ struct peerwin_halo {
     int large;              /* pushes take longer than a fence */
     pw_moves own;           /* from my segments to my segments */
     pw_move *moves;         /* memory of all lists of moves */
-    pw_halo_table table;    /* CUDA space, as the next two: */
+    pw_halo_table table;    /* CUDA space, as the next four: */
+    void *start_node;       /* the start that was captured last, if finish may join it, ... */
+    uint64_t start_capture; /* ... and its capture */
     uint64_t words;         /* signals behind the handshake's: room for the words of small faces, twice so many */
     int takes_words;        /* mine come as words in graphs */
     peerwin_face *received; /* the plan's */

@@ -90,22 +90,27 @@ static pw_launch_meeting meeting_of(const exchange *x, uint64_t *count) {
     return meeting;
 }
 
+static pw_push_args push_args(const exchange *x, int grants, int waits) {
+    const pw_halo_table *table = &x->halo->table;
+    const pw_halo_work *work = &table->push[x->series];
+    return (pw_push_args){.blocks = work->blocks,
+                          .parts = work->parts,
+                          .moves = work->moves,
+                          .tickets = table->tickets,
+                          .grants = table->grants[x->series],
+                          .over = is_counted(x) ? table->finishes : NULL,
+                          .num_grants = grants ? table->num_sources : 0,
+                          .num_blocks = work->num_blocks,
+                          .waits = waits != 0,
+                          .apart = work->apart != 0};
+}
+
 /* Moves everything; grants and waits if the plan's blocks do that themselves. */
 static peerwin_status push(exchange *x, int grants, int waits) {
     const pw_halo_table *table = &x->halo->table;
-    const pw_halo_work *work = &table->push[x->series];
     const pw_launch_meeting meeting = meeting_of(x, table->starts);
-    const pw_push_args args = {.blocks = work->blocks,
-                               .parts = work->parts,
-                               .moves = work->moves,
-                               .tickets = table->tickets,
-                               .grants = table->grants[x->series],
-                               .over = is_counted(x) ? table->finishes : NULL,
-                               .num_grants = grants ? table->num_sources : 0,
-                               .num_blocks = work->num_blocks,
-                               .waits = waits != 0,
-                               .apart = work->apart != 0};
-    if (work->num_blocks == 0)
+    const pw_push_args args = push_args(x, grants, waits);
+    if (args.num_blocks == 0)
         return PEERWIN_OK;
     if (waits && !is_counted(x))
         expect(x, PW_HALO_GRANT, PW_HALO_GETS_FROM_ME);
@@ -156,6 +161,43 @@ static peerwin_status start(exchange *x, int grants) {
 }
 
 /* ---- finish ---- */
+
+/*
+ * A finish that follows its start at once in a graph joins it: one kernel then pushes and takes, and a launch less is
+ * in the graph. The node of the start is changed, which is all that a capture allows to be done to it.
+ */
+static void *last_node(const exchange *x) {
+    CUstreamCaptureStatus state = CU_STREAM_CAPTURE_STATUS_NONE;
+    cuuint64_t number = 0;
+    const CUgraphNode *nodes = NULL;
+    size_t count = 0;
+    CUresult code = x->halo->ctx->gpu->driver->cuStreamGetCaptureInfo(pw_cu_stream(x->step.stream), &state, &number,
+                                                                      NULL, &nodes, &count);
+    return code == CUDA_SUCCESS && count == 1 ? (void *)nodes[0] : NULL;
+}
+
+static void note_start(exchange *x) {
+    x->halo->start_node = is_counted(x) && x->halo->table.joins ? last_node(x) : NULL;
+    x->halo->start_capture = x->step.capture;
+}
+
+static int join_start(exchange *x) {
+    peerwin_halo *halo = x->halo;
+    const pw_halo_table *table = &halo->table;
+    void *node = halo->start_node;
+    halo->start_node = NULL;
+    if (!node || halo->start_capture != x->step.capture || last_node(x) != node)
+        return 0;
+    const pw_launch_meeting meeting = meeting_of(x, table->starts);
+    pw_push_args args = push_args(x, 1, 1);
+    args.over = NULL;
+    args.num_takes = table->take.num_blocks;
+    args.take_apart = table->take.apart != 0;
+    args.take_parts = table->take.parts;
+    args.take_moves = table->take.moves;
+    args.done = table->done;
+    return pw_launch_push_instead(halo->ctx->gpu, node, &meeting, &args);
+}
 
 static peerwin_status await_arrivals(exchange *x) {
     pw_batch batch;
@@ -251,16 +293,18 @@ static peerwin_status start_in_graph(exchange *x) {
                        "the ghosts of halo plan %u were released already, which only a start outside of graphs can use",
                        halo->plan.ordinal);
     peerwin_status status = start(x, 1);
-    if (status == PEERWIN_OK)
-        halo->state = PW_HALO_CAPTURED;
-    return status;
+    if (status != PEERWIN_OK)
+        return status;
+    halo->state = PW_HALO_CAPTURED;
+    note_start(x);
+    return PEERWIN_OK;
 }
 
 static peerwin_status finish_in_graph(exchange *x) {
     if (x->halo->state != PW_HALO_CAPTURED)
         return pw_halo_refuse(x->halo, "finish", x->step.site);
     x->halo->state = PW_HALO_IDLE;
-    return finish(x);
+    return join_start(x) ? PEERWIN_OK : finish(x);
 }
 
 static peerwin_status run(exchange *x, pw_halo_call call) {

@@ -179,7 +179,7 @@ static size_t moves_in_table(const draft *d) {
 }
 
 static void place(layout *l) {
-    l->counts = reserve(l, 2 * sizeof(uint64_t));
+    l->counts = reserve(l, 3 * sizeof(uint64_t));
     l->tickets = reserve(l, l->num_targets * sizeof(uint32_t));
     l->grants = reserve(l, PW_HALO_SERIES * l->num_sources * sizeof(uint64_t *));
     l->arrivals = reserve(l, PW_HALO_SERIES * l->num_sources * sizeof(uint64_t *));
@@ -290,6 +290,7 @@ static void point(pw_halo_table *table, const layout *l) {
     char *base = table->memory;
     table->starts = (uint64_t *)(void *)(base + l->counts);
     table->finishes = table->starts + 1;
+    table->done = (uint32_t *)(void *)(table->starts + 2);
     table->tickets = (uint32_t *)(void *)(base + l->tickets);
     table->take = work_of(base, &l->drafts[TAKE]);
     for (uint32_t series = 0; series < PW_HALO_SERIES; series++) {
@@ -311,6 +312,14 @@ static int on_one_device(const peerwin_halo *halo) {
     return 1;
 }
 
+/* All blocks of both must be there at once, and all that comes must come as words. */
+static int can_join(const layout *l) {
+    const draft *push = &l->drafts[PW_SERIES_CAPTURED];
+    const uint64_t share = (uint64_t)pw_gpu_about(l->halo->ctx->gpu)->multiprocessors;
+    return push->waits && push->num_blocks > 0 && (l->num_sources == 0 || l->halo->takes_words) &&
+           push->num_blocks + l->drafts[TAKE].num_blocks < share;
+}
+
 static peerwin_status make(layout *l, const pw_site *site) {
     pw_halo_table *table = &l->halo->table;
     list_all(l);
@@ -329,6 +338,7 @@ static peerwin_status make(layout *l, const pw_site *site) {
     point(table, l);
     table->num_sources = (uint32_t)l->num_sources;
     table->num_targets = (uint32_t)l->num_targets;
+    table->joins = can_join(l);
     table->one_device = on_one_device(l->halo);
     return PEERWIN_OK;
 }

@@ -99,7 +99,8 @@
     X(cuEventCreate, 2000)                                                                                             \
     X(cuEventRecord, 2000)                                                                                             \
     X(cuStreamWaitEvent, 3020)                                                                                         \
-    X(cuStreamGetCaptureInfo, 10010)                                                                                   \
+    X(cuStreamGetCaptureInfo, 11030)                                                                                   \
+    X(cuGraphKernelNodeSetParams, 12000)                                                                               \
     X(cuIpcGetEventHandle, 4010)                                                                                       \
     X(cuIpcOpenEventHandle, 4010)                                                                                      \
     X(cuEventQuery, 2000)                                                                                              \

@@ -203,6 +203,13 @@ typedef struct pw_push_args {
     uint32_t num_blocks;
     uint32_t waits; /* for the targets' grants; else the stream has */
     uint32_t apart; /* every part has a move of its own, that of its number: one step less in a row */
+    /* In graphs whose finish follows start at once both are one kernel: further blocks take words, as of AWAIT. All
+       blocks look for the epoch, so the one that is done last counts it. */
+    uint32_t num_takes; /* blocks */
+    uint32_t take_apart;
+    const pw_push_part *take_parts;
+    const pw_push_move *take_moves;
+    uint32_t *done; /* blocks, 0 before and after; NULL = there is a finish of its own */
 } pw_push_args;
 
 /*

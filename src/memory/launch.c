@@ -347,12 +347,30 @@ peerwin_status pw_launch_reduce(pw_gpu *gpu, peerwin_stream stream, const pw_lau
 
 /* ---- halo plans ---- */
 
+static unsigned push_blocks(const pw_push_args *push) {
+    return push->num_blocks + push->num_takes + (push->num_grants > 0);
+}
+
 peerwin_status pw_launch_push(pw_gpu *gpu, peerwin_stream stream, const pw_launch_meeting *meeting,
                               const pw_push_args *push, const pw_site *site) {
     pw_push_args args = *push;
     args.meeting = meeting_of(gpu, meeting);
-    const unsigned blocks = args.num_blocks + (args.num_grants > 0);
-    return launch(gpu, stream, PW_KERNEL_PUSH, blocks, PW_PUSH_LANES, &args, site);
+    return launch(gpu, stream, PW_KERNEL_PUSH, push_blocks(&args), PW_PUSH_LANES, &args, site);
+}
+
+int pw_launch_push_instead(pw_gpu *gpu, void *node, const pw_launch_meeting *meeting, const pw_push_args *push) {
+    pw_push_args args = *push;
+    void *params[] = {&args};
+    args.meeting = meeting_of(gpu, meeting);
+    const CUDA_KERNEL_NODE_PARAMS_v2 instead = {.func = gpu->kernels[PW_KERNEL_PUSH],
+                                                .gridDimX = push_blocks(&args),
+                                                .gridDimY = 1,
+                                                .gridDimZ = 1,
+                                                .blockDimX = PW_PUSH_LANES,
+                                                .blockDimY = 1,
+                                                .blockDimZ = 1,
+                                                .kernelParams = params};
+    return gpu->driver->cuGraphKernelNodeSetParams(node, &instead) == CUDA_SUCCESS;
 }
 
 peerwin_status pw_launch_await(pw_gpu *gpu, peerwin_stream stream, const pw_launch_meeting *meeting,

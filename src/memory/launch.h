@@ -86,6 +86,8 @@ typedef struct pw_push_args pw_push_args;
 typedef struct pw_await_args pw_await_args;
 PEERWIN_MUST_USE peerwin_status pw_launch_push(pw_gpu *gpu, peerwin_stream stream, const pw_launch_meeting *meeting,
                                                const pw_push_args *push, const pw_site *site);
+/* Makes a captured push, a node of a graph, this one: 1 if that was possible. */
+int pw_launch_push_instead(pw_gpu *gpu, void *node, const pw_launch_meeting *meeting, const pw_push_args *push);
 PEERWIN_MUST_USE peerwin_status pw_launch_await(pw_gpu *gpu, peerwin_stream stream, const pw_launch_meeting *meeting,
                                                 const pw_await_args *await, const pw_site *site);
 

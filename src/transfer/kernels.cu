@@ -662,43 +662,6 @@ static __device__ __forceinline__ void arrive(const struct target *t, uint64_t e
         pw_dev_publish(t->arrival, epoch, one_device);
 }
 
-/* A release of all that the stream did before this kernel, by every lane that stores. */
-static __device__ __forceinline__ void tell_all(uint64_t *const *words, uint32_t count, uint64_t epoch,
-                                                uint32_t one_device) {
-    SIMK_EACH_LANE {
-        for (uint32_t i = threadIdx.x; i < count; i += blockDim.x)
-            pw_dev_publish(words[i], epoch, one_device);
-    }
-}
-
-/* Blocks that wait come after the one that grants: no block waits for a later one, here or at another rank. */
-PW_KERNEL void __launch_bounds__(PW_PUSH_LANES, PW_PUSH_RESIDENT) pw_kernel_push(pw_push_args a) {
-    __shared__ int gave_up;
-    const uint32_t granting = a.num_grants > 0;
-    const uint32_t index = blockIdx.x - granting;
-    uint64_t epoch = 0;
-    if (threadIdx.x == 0)
-        gave_up = 0;
-    __syncthreads();
-    if (blockIdx.x < granting) {
-        epoch = epoch_of(&a.meeting);
-        tell_all(a.grants, a.num_grants, epoch, a.meeting.one_device);
-    } else if (index < a.num_blocks) {
-        const struct target t = target_of(&a, index);
-        SIMK_EACH_LANE {
-            epoch = push_lane(&a, &t, index, &gave_up);
-        }
-        __syncthreads();
-        if (threadIdx.x == 0 && t.arrival && !gave_up)
-            arrive(&t, epoch, a.meeting.one_device);
-    }
-    if (a.over && blockIdx.x == 0 && threadIdx.x == 0)
-        pw_dev_store(a.over, epoch - 1);
-}
-SIMK_KERNEL(pw_kernel_push, pw_push_args);
-
-/* ---- AWAIT ---- */
-
 static __device__ __forceinline__ int is_of(uint64_t word, uint64_t epoch) {
     return (uint32_t)(word >> 32) == (uint32_t)epoch;
 }
@@ -725,25 +688,83 @@ static __device__ __forceinline__ int take_cell(const uint64_t *words, uint32_t 
 }
 
 /*
- * A lane of each warp's part. Nothing is acquired: the words are the data. They are overwritten after the grant of the
- * next exchange, which this rank gives in a later kernel, so after these loads.
+ * A lane of each warp's part. Returns the epoch. Nothing is acquired: the words are the data. They are overwritten
+ * after the grant of the next exchange, which this rank gives in a later kernel, so after these loads.
  */
-static __device__ __forceinline__ void take_lane(const pw_await_args *a, uint32_t index) {
+static __device__ __forceinline__ uint64_t take_lane(const pw_meeting *m, const pw_push_part *parts,
+                                                     const pw_push_move *moves, uint32_t apart, uint32_t index) {
     const uint32_t number = index * PW_PUSH_WARPS + threadIdx.x / PW_PUSH_WARP;
-    const pw_push_part part = a->parts[number];
-    const struct carried c = carried_by(&a->moves[a->apart ? number : part.move], 1);
-    const uint64_t epoch = epoch_of(&a->meeting);
-    const pw_dev_bound bound = bound_of(&a->meeting);
+    const pw_push_part part = parts[number];
+    const struct carried c = carried_by(&moves[apart ? number : part.move], 1);
+    const uint64_t epoch = epoch_of(m);
+    const pw_dev_bound bound = bound_of(m);
     for (uint32_t i = threadIdx.x % PW_PUSH_WARP; i < part.count; i += PW_PUSH_WARP) {
         const uint64_t item = part.first + i;
         uint4 value = {0, 0, 0, 0};
         if (!take_cell(words_of_cell(&c, item, epoch), c.cell, epoch, &bound, &value)) {
-            give_up(&a->meeting);
-            return;
+            give_up(m);
+            break;
         }
         pw_dev_store_cell(cell_of(&c, item), value, c.cell);
     }
+    return epoch;
 }
+
+/* A release of all that the stream did before this kernel, by every lane that stores. */
+static __device__ __forceinline__ void tell_all(uint64_t *const *words, uint32_t count, uint64_t epoch,
+                                                uint32_t one_device) {
+    SIMK_EACH_LANE {
+        for (uint32_t i = threadIdx.x; i < count; i += blockDim.x)
+            pw_dev_publish(words[i], epoch, one_device);
+    }
+}
+
+/* The block that is done last knows that none will look for the epoch any more. After a block barrier. */
+static __device__ __forceinline__ void count_done(const pw_push_args *a, uint64_t epoch) {
+    if (threadIdx.x == 0 && pw_count_device(a->done) == gridDim.x - 1) {
+        *a->done = 0;
+        pw_dev_store(a->meeting.epoch, epoch);
+    }
+}
+
+/*
+ * Blocks that wait come after the one that grants, and those that take after those that push: no block waits for a
+ * later one, here or at another rank.
+ */
+PW_KERNEL void __launch_bounds__(PW_PUSH_LANES, PW_PUSH_RESIDENT) pw_kernel_push(pw_push_args a) {
+    __shared__ int gave_up;
+    const uint32_t granting = a.num_grants > 0;
+    const uint32_t index = blockIdx.x - granting;
+    uint64_t epoch = 0;
+    if (threadIdx.x == 0)
+        gave_up = 0;
+    __syncthreads();
+    if (blockIdx.x < granting) {
+        epoch = epoch_of(&a.meeting);
+        tell_all(a.grants, a.num_grants, epoch, a.meeting.one_device);
+    } else if (index < a.num_blocks) {
+        const struct target t = target_of(&a, index);
+        SIMK_EACH_LANE {
+            epoch = push_lane(&a, &t, index, &gave_up);
+        }
+        __syncthreads();
+        if (threadIdx.x == 0 && t.arrival && !gave_up)
+            arrive(&t, epoch, a.meeting.one_device);
+    } else if (index < a.num_blocks + a.num_takes) {
+        SIMK_EACH_LANE {
+            epoch = take_lane(&a.meeting, a.take_parts, a.take_moves, a.take_apart, index - a.num_blocks);
+        }
+    }
+    if (a.over && blockIdx.x == 0 && threadIdx.x == 0)
+        pw_dev_store(a.over, epoch - 1);
+    if (a.done) {
+        __syncthreads();
+        count_done(&a, epoch);
+    }
+}
+SIMK_KERNEL(pw_kernel_push, pw_push_args);
+
+/* ---- AWAIT ---- */
 
 static __device__ __forceinline__ void await_words(const pw_await_args *a, uint64_t epoch) {
     const pw_dev_bound bound = bound_of(&a->meeting);
@@ -764,7 +785,7 @@ PW_KERNEL void __launch_bounds__(PW_PUSH_LANES) pw_kernel_await(pw_await_args a)
             pw_dev_store(a.over, epoch - a.behind);
     } else if (blockIdx.x > 0 && blockIdx.x <= a.num_blocks) {
         SIMK_EACH_LANE {
-            take_lane(&a, blockIdx.x - 1);
+            (void)take_lane(&a.meeting, a.parts, a.moves, a.apart, blockIdx.x - 1);
         }
     }
 }

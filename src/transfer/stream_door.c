@@ -111,7 +111,8 @@ static peerwin_status find_capture(pw_step *step) {
     const peerwin_ctx *ctx = step->ctx;
     CUstreamCaptureStatus state = CU_STREAM_CAPTURE_STATUS_NONE;
     cuuint64_t number = 0;
-    CUresult code = ctx->gpu->driver->cuStreamGetCaptureInfo(pw_cu_stream(step->stream), &state, &number);
+    CUresult code =
+        ctx->gpu->driver->cuStreamGetCaptureInfo(pw_cu_stream(step->stream), &state, &number, NULL, NULL, NULL);
     peerwin_status status = pw_stream_result(ctx, code, "cuStreamGetCaptureInfo", step->site);
     if (status == PEERWIN_OK && state != CU_STREAM_CAPTURE_STATUS_ACTIVE)
         status = pw_fail(PEERWIN_ERR_STATE, step->site, "the capture of this stream is invalid: end it");

@@ -128,6 +128,7 @@ enum {
     X("cuGraphInstantiate", 12000, cuGraphInstantiateWithFlags, 0)                                                     \
     X("cuGraphLaunch", 10000, cuGraphLaunch, CALL_ENQUEUE)                                                             \
     X("cuGraphExecDestroy", 10000, cuGraphExecDestroy, CALL_RELEASE)                                                   \
+    X("cuGraphKernelNodeSetParams", 12000, cuGraphKernelNodeSetParams_v2, 0)                                           \
     X("cuGraphDestroy", 10000, cuGraphDestroy, CALL_RELEASE)                                                           \
     X("cuStreamWriteValue32", 8000, stale, 0)                                                                          \
     X("cuStreamWriteValue64", 9000, stale, 0)                                                                          \

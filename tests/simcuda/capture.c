@@ -82,6 +82,7 @@ CUresult sim_capture_add(struct sim_stream *stream, struct sim_op *op) {
     }
     graph->ops[graph->count++] = op;
     stream->capture_last = graph->count;
+    stream->capture_others = false;
     return CUDA_SUCCESS;
 }
 
@@ -139,6 +140,7 @@ CUresult sim_capture_wait(struct sim_stream *stream, struct sim_event *event, bo
     if (event->capture_stream != stream && event->capture_stream->capture_joined < event->capture_at) {
         event->capture_stream->capture_joined = event->capture_at;
     }
+    stream->capture_others |= event->capture_stream != stream;
     return CUDA_SUCCESS;
 }
 
@@ -166,6 +168,7 @@ static CUresult begin(CUstream handle, CUstreamCaptureMode mode) {
     graph->capturing = true;
     stream->capture = graph;
     stream->capture_last = 0;
+    stream->capture_others = false;
     stream->capture_joined = 0;
     return CUDA_SUCCESS;
 }
@@ -265,13 +268,67 @@ SIM_ENTRY cuStreamGetCaptureInfo(CUstream hStream, CUstreamCaptureStatus *captur
     SIM_RUN(cuStreamGetCaptureInfo, status_of(hStream, captureStatus_out, id_out));
 }
 
+/* What the next operation of the stream would depend on, where that is the stream's last one alone; else nothing. */
+static CUresult dependencies_of(CUstream handle, const CUgraphNode **nodes_out, size_t *count_out) {
+    CUresult rc;
+    struct sim_stream *stream = sim_stream_find(handle, &rc);
+    const struct sim_graph *graph = stream == NULL ? NULL : stream->capture;
+    const bool one = graph != NULL && stream->capture_last > 0 && !stream->capture_others;
+    if (one) {
+        stream->capture_node = (CUgraphNode)(void *)graph->ops[stream->capture_last - 1];
+    }
+    if (nodes_out != NULL && one) {
+        *nodes_out = &stream->capture_node;
+    }
+    if (count_out != NULL) {
+        *count_out = one ? 1 : 0;
+    }
+    return rc;
+}
+
+static CUresult capture_info(CUstream handle, CUstreamCaptureStatus *status_out, cuuint64_t *id_out,
+                             const CUgraphNode **nodes_out, size_t *count_out) {
+    CUresult rc = status_of(handle, status_out, id_out);
+    return rc == CUDA_SUCCESS ? dependencies_of(handle, nodes_out, count_out) : rc;
+}
+
 SIM_ENTRY cuStreamGetCaptureInfo_v2(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out,
                                     CUgraph *graph_out, const CUgraphNode **dependencies_out,
                                     size_t *numDependencies_out) {
-    if (graph_out != NULL || dependencies_out != NULL || numDependencies_out != NULL) {
-        sim_die("only status and id of a capture are simulated");
+    if (graph_out != NULL) {
+        sim_die("the graph of a capture under way is not simulated");
     }
-    SIM_RUN(cuStreamGetCaptureInfo_v2, status_of(hStream, captureStatus_out, id_out));
+    SIM_RUN(cuStreamGetCaptureInfo_v2,
+            capture_info(hStream, captureStatus_out, id_out, dependencies_out, numDependencies_out));
+}
+
+struct node_search {
+    const void *node;
+    struct sim_op *found;
+};
+
+static void find_node(struct sim_object *object, void *data) {
+    const struct sim_graph *graph = (const struct sim_graph *)object;
+    struct node_search *search = data;
+    for (size_t i = 0; i < graph->count; i++) {
+        if (graph->ops[i] == search->node) {
+            search->found = graph->ops[i];
+        }
+    }
+}
+
+/* Also while the graph is being captured. */
+static CUresult set_params(CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS_v2 *params) {
+    struct node_search search = {node, NULL};
+    sim_object_each(SIM_GRAPH, find_node, &search);
+    if (search.found == NULL || search.found->kind != SIM_OP_KERNEL || params == NULL) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    return sim_kernel_change(search.found, params);
+}
+
+SIM_ENTRY cuGraphKernelNodeSetParams_v2(CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS_v2 *nodeParams) {
+    SIM_RUN(cuGraphKernelNodeSetParams_v2, set_params(hNode, nodeParams));
 }
 
 static CUresult exchange(CUstreamCaptureMode *mode) {

@@ -317,6 +317,27 @@ SIM_ENTRY cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridD
     SIM_RUN(cuLaunchKernel, launch(f, grid, block, sharedMemBytes, hStream, kernelParams, extra));
 }
 
+CUresult sim_kernel_change(struct sim_op *op, const CUDA_KERNEL_NODE_PARAMS_v2 *params) {
+    CUresult rc;
+    const unsigned grid[3] = {params->gridDimX, params->gridDimY, params->gridDimZ};
+    const unsigned block[3] = {params->blockDimX, params->blockDimY, params->blockDimZ};
+    const struct sim_function *function = find_function(params->func, &rc);
+    if (function == NULL) {
+        return rc;
+    }
+    if (function != op->u.kernel.function || params->extra != NULL) {
+        sim_die("a node keeps its kernel here, and has kernelParams");
+    }
+    rc = check_shape(grid, block, params->sharedMemBytes);
+    if (rc != CUDA_SUCCESS || params->kernelParams == NULL || params->kernelParams[0] == NULL) {
+        return rc != CUDA_SUCCESS ? rc : CUDA_ERROR_INVALID_VALUE;
+    }
+    memcpy(op->u.kernel.grid, grid, sizeof op->u.kernel.grid);
+    memcpy(op->u.kernel.block, block, sizeof op->u.kernel.block);
+    memcpy(op->params, params->kernelParams[0], op->u.kernel.bytes);
+    return CUDA_SUCCESS;
+}
+
 static CUresult launch_ex(const CUlaunchConfig *config, CUfunction f, void **params, void **extra) {
     if (config == NULL || (config->numAttrs > 0 && config->attrs == NULL)) {
         return CUDA_ERROR_INVALID_VALUE;

@@ -285,6 +285,8 @@ struct sim_stream {
     uint64_t issued, finished;
     struct sim_graph *capture;
     size_t capture_last, capture_joined;
+    bool capture_others; /* the next operation depends on other streams' too */
+    CUgraphNode capture_node;
 };
 
 struct sim_event {
@@ -415,6 +417,7 @@ struct sim_graph {
 CUresult sim_capture_check(void);                                  /* may an unsafe call be made by this thread now? */
 CUresult sim_capture_check_context(const struct sim_context *ctx); /* may it be waited for as a whole? */
 CUresult sim_capture_add(struct sim_stream *stream, struct sim_op *op);
+CUresult sim_kernel_change(struct sim_op *op, const CUDA_KERNEL_NODE_PARAMS_v2 *params); /* kernel.c */
 void sim_capture_invalidate(struct sim_graph *graph);
 bool sim_capture_legacy_conflict(const struct sim_context *ctx, bool work);
 CUresult sim_capture_record(struct sim_event *event, struct sim_stream *stream);
