@@ -333,13 +333,15 @@ peerwin_status pw_launch_reduce(pw_gpu *gpu, peerwin_stream stream, const pw_lau
                            .count = (uint32_t)values->count,
                            .type = (uint32_t)values->type,
                            .op = (uint32_t)values->op};
+    const size_t words = (size_t)values->count * (values->type == PEERWIN_FLOAT ? 1 : 2);
+    const unsigned lanes = lanes_for(32 + words * (size_t)meeting->size); /* the first warp is for the fence */
     peerwin_status status = PEERWIN_OK;
     int done = values->parts & PW_REDUCE_PUBLISH ? 0 : meeting->size;
     do {
         args.num_peers = next_peers(meeting, mine, &done, args.peers);
         args.parts = (args.num_peers > 0 ? PW_REDUCE_PUBLISH : 0u) |
                      (done == meeting->size ? values->parts & PW_REDUCE_COMBINE : 0u);
-        status = launch(gpu, stream, PW_KERNEL_REDUCE, 1, lanes_for(32 + 2 * (size_t)values->count), &args, site);
+        status = launch(gpu, stream, PW_KERNEL_REDUCE, 1, lanes, &args, site);
         *given |= status == PEERWIN_OK;
     } while (done < meeting->size && status == PEERWIN_OK);
     return status;

@@ -133,8 +133,8 @@ PW_DEV int pw_dev_round_barrier(const peerwin_view *view, unsigned series) {
  */
 enum { PW_DEV_SWEEP = (1 << 20) - 1, PW_DEV_TAG_BITS = 10 };
 
-/* Ranks whose values are fetched together: by a block of a user's kernel, whose registers are dear, and at most. */
-enum { PW_DEV_GATHER = 4, PW_DEV_GATHER_MOST = 8 };
+/* Ranks whose values are fetched together, by a block of a user's kernel, whose registers are dear. */
+enum { PW_DEV_GATHER = 4 };
 
 /* Types and operations have the numbers of peerwin_type and peerwin_op. */
 enum { PW_DEV_DOUBLE = 0, PW_DEV_FLOAT = 1, PW_DEV_INT64 = 2, PW_DEV_SUM = 0, PW_DEV_MIN = 1, PW_DEV_MAX = 2 };
@@ -261,7 +261,7 @@ PW_DEV void pw_dev_reduce_fold(const uint64_t *part, uint32_t wide, uint32_t fir
 /* Waits for value `index` of `wide` ranks from `first` on, whose loads are in flight together, and combines it. */
 PW_DEV int pw_dev_reduce_some(const pw_dev_reduction *r, pw_dev_watch *watch, uint32_t first, uint32_t wide,
                               uint32_t index, uint64_t *result) {
-    uint64_t part[PW_DEV_GATHER_MOST];
+    uint64_t part[PW_DEV_GATHER];
     int status = PW_DEV_OK;
     for (;;) {
         int there = 1;
