@@ -15,10 +15,6 @@ enum { LARGE = 8192 };
 
 /* ---- words */
 
-static uint64_t words_of(const pw_face_record *record) {
-    return pw_pad_round(record->bytes, 2 * PW_WORD_DATA) / PW_WORD_DATA;
-}
-
 /* 1 if words can carry all faces of such a list to or from `rank`; adds what they need to *total. */
 static int have_words(const pw_face_record *faces, int count, int64_t rank, int to_rank, uint64_t *total) {
     for (int i = 0; i < count; i++) {
@@ -26,7 +22,7 @@ static int have_words(const pw_face_record *faces, int count, int64_t rank, int 
             continue;
         if (!faces[i].words)
             return 0;
-        *total += words_of(&faces[i]);
+        *total += pw_words_for(faces[i].bytes);
     }
     return 1;
 }
@@ -83,7 +79,7 @@ static int words_leave(const pw_draft *d, int i) {
     const pw_face_record *target = d->targets[i];
     return target->words && takes_words(d->halo, d->sent[i].peer) &&
            (target->place % 2 != 0 || target->place > d->halo->words ||
-            words_of(target) > d->halo->words - target->place);
+            pw_words_for(target->bytes) > d->halo->words - target->place);
 }
 
 /* What the receivers say of their boxes came in a message: nothing may be stored outside their segments. */

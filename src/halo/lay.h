@@ -13,6 +13,11 @@
 /* Bytes of a face that one word carries. */
 enum { PW_WORD_DATA = 4 };
 
+/* Words for so many bytes: an even number, since two are stored at once where that is possible. */
+static inline uint64_t pw_words_for(uint64_t bytes) {
+    return (bytes + 7) / 8 * 2;
+}
+
 /* From box to box. */
 pw_push_move pw_lay_move(const pw_move *move);
 

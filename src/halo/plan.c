@@ -125,7 +125,7 @@ static void find_words(const pw_draft *d, const peerwin_face *face, int comes, u
     record->words = (uint64_t)pw_box_has_words(face->win->peers[ctx->rank].base, &face->box);
     record->place = comes ? *place : 0;
     if (comes)
-        *place += pw_pad_round(record->bytes, 2 * PW_WORD_DATA) / PW_WORD_DATA;
+        *place += pw_words_for(record->bytes);
 }
 
 static void describe(pw_draft *d) {

@@ -173,7 +173,7 @@ static void *last_node(const exchange *x) {
     size_t count = 0;
     CUresult code = x->halo->ctx->gpu->driver->cuStreamGetCaptureInfo(pw_cu_stream(x->step.stream), &state, &number,
                                                                       NULL, &nodes, &count);
-    return code == CUDA_SUCCESS && count == 1 ? (void *)nodes[0] : NULL;
+    return code == CUDA_SUCCESS && nodes && count == 1 ? (void *)nodes[0] : NULL;
 }
 
 static void note_start(exchange *x) {
