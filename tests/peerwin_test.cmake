@@ -5,7 +5,8 @@
 #                    [TIMEOUT <seconds>] [MPIRUN <option>...])
 #     One ctest test <name>.n<ranks> for every number of ranks.
 #   peerwin_unit_test(NAME <name> SOURCES <source>... [LIBRARIES <target>...])
-#     A cmocka program in one process, linked to the library's internals.
+#     A cmocka program unit_<name> in one process, linked to the library's internals. Where cmocka is not installed
+#     there are none.
 #
 # The launcher's time limit is the shorter one: it ends all ranks cleanly. A job claims as many of ctest's processors
 # as it has ranks, so that two jobs do not fight for the cores.
@@ -63,13 +64,26 @@ function(peerwin_mpi_test)
   endforeach()
 endfunction()
 
+find_path(PEERWIN_CMOCKA_INCLUDE cmocka.h)
+find_library(PEERWIN_CMOCKA_LIBRARY cmocka)
+mark_as_advanced(PEERWIN_CMOCKA_INCLUDE PEERWIN_CMOCKA_LIBRARY)
+get_property(peerwin_said GLOBAL PROPERTY peerwin_said_cmocka)
+if(NOT peerwin_said AND NOT (PEERWIN_CMOCKA_INCLUDE AND PEERWIN_CMOCKA_LIBRARY))
+  message(STATUS "cmocka was not found: the unit tests are not built")
+  set_property(GLOBAL PROPERTY peerwin_said_cmocka ON) # this file is read more than once
+endif()
+
 function(peerwin_unit_test)
+  if(NOT PEERWIN_CMOCKA_INCLUDE OR NOT PEERWIN_CMOCKA_LIBRARY)
+    return()
+  endif()
   cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME" "SOURCES;LIBRARIES")
   string(REPLACE "." "_" target unit_${arg_NAME})
   add_executable(${target} ${arg_SOURCES})
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/tests)
+  target_include_directories(${target} SYSTEM PRIVATE ${PEERWIN_CMOCKA_INCLUDE})
   target_compile_definitions(${target} PRIVATE _GNU_SOURCE)
-  target_link_libraries(${target} PRIVATE peerwin_static ${arg_LIBRARIES} cmocka Threads::Threads peerwin_flags)
+  target_link_libraries(${target} PRIVATE peerwin_static ${arg_LIBRARIES} ${PEERWIN_CMOCKA_LIBRARY} Threads::Threads peerwin_flags)
   set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   add_test(NAME unit.${arg_NAME} COMMAND ${target})
   set_tests_properties(unit.${arg_NAME} PROPERTIES TIMEOUT 60 LABELS unit ENVIRONMENT "${peerwin_test_env}")
