@@ -65,7 +65,7 @@ facts facts_of_build(void) {
 #endif
     add(&f, "build_type", "%s", INFO_BUILD_TYPE);
     add(&f, "sanitizers", "%s", INFO_SANITIZE[0] != '\0' ? INFO_SANITIZE : "none");
-    add(&f, "spaces", "host");
+    add(&f, "spaces", "%s", INFO_SPACES);
     add_mpi(&f);
     add(&f, "libc", "glibc %s, built with %d.%d", gnu_get_libc_version(), __GLIBC__, __GLIBC_MINOR__);
     return f;
