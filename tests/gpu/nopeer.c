@@ -3,8 +3,9 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * A driver in front of the real one, for machines whose GPUs reach each other: here they do not. What asks whether they
- * do is told no, and memory of another GPU cannot be opened or made accessible. Loaded by PEERWIN_CUDA_LIBRARY;
- * NOPEER_LIBRARY names the driver behind it.
+ * do is told no, and memory of another GPU cannot be opened or made accessible. For jobs of one rank per GPU: what
+ * comes by a legacy handle is another GPU's then, which the driver does not tell of memory once it is open. Loaded by
+ * PEERWIN_CUDA_LIBRARY; NOPEER_LIBRARY names the driver behind it.
  */
 #include <cuda.h>
 #include <cudaTypedefs.h>
@@ -16,10 +17,6 @@
 
 static struct {
     PFN_cuGetProcAddress_v12000 get;
-    PFN_cuCtxGetDevice_v2000 current;
-    PFN_cuPointerGetAttribute_v4000 attribute;
-    PFN_cuIpcOpenMemHandle_v11000 open;
-    PFN_cuIpcCloseMemHandle_v4010 close;
     PFN_cuMemSetAccess_v10020 set_access;
     PFN_cuMemRetainAllocationHandle_v11000 retain;
     PFN_cuMemRelease_v10020 release;
@@ -65,15 +62,10 @@ static CUresult set_access(CUdeviceptr at, size_t bytes, const CUmemAccessDesc *
 }
 
 static CUresult open_handle(CUdeviceptr *at_out, CUipcMemHandle handle, unsigned flags) {
-    CUdevice mine = 0;
-    int its = 0;
-    CUresult code = real.open(at_out, handle, flags);
-    if (code == CUDA_SUCCESS && real.current(&mine) == CUDA_SUCCESS &&
-        real.attribute(&its, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, *at_out) == CUDA_SUCCESS && its != mine) {
-        (void)real.close(*at_out);
-        code = CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
-    }
-    return code;
+    (void)at_out;
+    (void)handle;
+    (void)flags;
+    return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
 }
 
 static const struct {
@@ -103,10 +95,6 @@ static void find_real(void) {
         abort();
     }
     memcpy(&real.get, &entry, sizeof entry);
-    fetch("cuCtxGetDevice", 2000, &real.current);
-    fetch("cuPointerGetAttribute", 4000, &real.attribute);
-    fetch("cuIpcOpenMemHandle", 11000, &real.open);
-    fetch("cuIpcCloseMemHandle", 4010, &real.close);
     fetch("cuMemSetAccess", 10020, &real.set_access);
     fetch("cuMemRetainAllocationHandle", 11000, &real.retain);
     fetch("cuMemRelease", 10020, &real.release);
