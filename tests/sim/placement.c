@@ -13,6 +13,7 @@
 
 #include "script.h"
 #include "support/calls.h"
+#include "support/leaks.h"
 #include "support/listen.h"
 #include "support/memory.h"
 
@@ -65,10 +66,8 @@ static void check_both_ways(peerwin_ctx *ctx) {
     CHECK_OK(peerwin_win_free(win));
 }
 
-/* Every rank calls its device 0: they are told apart by UUID. */
-static void c1_ranks_that_see_one_device_each_are_matched_by_uuid(void) {
+static void check_matched_by_uuid(void) {
     peerwin_ctx *ctx = test_context(MPI_COMM_WORLD, 0);
-    CHECK_EQUAL(device_count(), 1);
     for (int rank = 0; rank < job.size; rank++) {
         peerwin_peer peer = query(ctx, rank);
         CHECK_EQUAL(peer.path, rank == job.rank ? PEERWIN_PATH_SELF : PEERWIN_PATH_DIRECT);
@@ -87,6 +86,21 @@ static void c1_ranks_that_see_one_device_each_are_matched_by_uuid(void) {
     }
     check_both_ways(ctx);
     CHECK_OK(peerwin_finalize(ctx));
+}
+
+/*
+ * Every rank calls its device 0: they are told apart by UUID. A driver keeps descriptors for a hidden device that it
+ * has begun to use, but no more of them for the next context.
+ */
+static void c1_ranks_that_see_one_device_each_are_matched_by_uuid(void) {
+    enum { CONTEXTS = 4 };
+    CHECK_EQUAL(device_count(), 1);
+    check_matched_by_uuid();
+    size_t descriptors = leaks_open_descriptors();
+    for (int i = 0; i < CONTEXTS; i++) {
+        check_matched_by_uuid();
+    }
+    CHECK(leaks_open_descriptors() <= descriptors);
 }
 
 static void c11_ranks_that_share_a_device_are_told_so_once(void) {

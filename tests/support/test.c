@@ -146,17 +146,24 @@ static void warm_up_mpi(void) {
     free(all);
 }
 
+/* A real driver opens what it needs for a peer's device, and its copy engine, at the first large copy. */
 static void warm_up(void) {
     warm_up_mpi();
+    const size_t bytes = device_is_real() ? 1 << 20 : 0;
     peerwin_ctx *ctx = test_context(MPI_COMM_WORLD, 0);
-    peerwin_win *win = test_window(ctx, 4096);
+    peerwin_win *win = test_window(ctx, 4096 + 2 * bytes);
     int direct = 1;
+    int right = (job.rank + 1) % job.size;
     for (int rank = 0; rank < job.size; rank++) {
         direct &= peerwin_win_path(win, rank) != PEERWIN_PATH_NONE;
     }
     MPI_Allreduce(MPI_IN_PLACE, &direct, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
     if (direct) {
         CHECK_OK(done(ctx, peerwin_barrier(ctx, job.stream)));
+        if (bytes > 0) {
+            CHECK_OK(peerwin_put(win, right, bytes, peerwin_win_ptr(win, job.rank), bytes, job.stream));
+            CHECK_OK(done(ctx, peerwin_barrier(ctx, job.stream)));
+        }
     }
     test_free(ctx, win);
     MPI_Barrier(MPI_COMM_WORLD);
