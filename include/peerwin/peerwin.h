@@ -571,7 +571,8 @@ PEERWIN_API PEERWIN_MUST_USE peerwin_status peerwin_halo_create_cart(peerwin_win
  *
  * While the stream captures, start and finish become part of the graph, on all ranks alike; a graph holds whole
  * exchanges, may run again and again, and must not be launched between a release and the next start outside of it.
- * UNSUPPORTED then: release, and all three where the pair has no native atomics or memory is of kind HOST.
+ * UNSUPPORTED then: release. A finish that follows its start at once may become one operation with it: what an event
+ * that was recorded between both lets begin, captured after the finish, then begins after both.
  *
  * TIMEOUT: the text names the ranks that have not released their ghosts; call again to go on, and nothing else on this
  * plan before. PEER_LOST, ABORTED: the context is broken. STATE: the exchange before is not finished. ARG: halo is

@@ -164,7 +164,8 @@ static peerwin_status start(exchange *x, int grants) {
 
 /*
  * A finish that follows its start at once in a graph joins it: one kernel then pushes and takes, and a launch less is
- * in the graph. The node of the start is changed, which is all that a capture allows to be done to it.
+ * in the graph, unless other streams have begun from between them. The node of the start is changed, which is all that
+ * a capture allows to be done to it.
  */
 static void *last_node(const exchange *x) {
     CUstreamCaptureStatus state = CU_STREAM_CAPTURE_STATUS_NONE;
@@ -174,6 +175,13 @@ static void *last_node(const exchange *x) {
     CUresult code = x->halo->ctx->gpu->driver->cuStreamGetCaptureInfo(pw_cu_stream(x->step.stream), &state, &number,
                                                                       NULL, &nodes, &count);
     return code == CUDA_SUCCESS && nodes && count == 1 ? (void *)nodes[0] : NULL;
+}
+
+/* What is captured on another stream after the start must not wait for the finish. */
+static int is_forked(const exchange *x, void *node) {
+    size_t count = 0;
+    CUresult code = x->halo->ctx->gpu->driver->cuGraphNodeGetDependentNodes(node, NULL, &count);
+    return code != CUDA_SUCCESS || count > 0;
 }
 
 static void note_start(exchange *x) {
@@ -186,7 +194,7 @@ static int join_start(exchange *x) {
     const pw_halo_table *table = &halo->table;
     void *node = halo->start_node;
     halo->start_node = NULL;
-    if (!node || halo->start_capture != x->step.capture || last_node(x) != node)
+    if (!node || halo->start_capture != x->step.capture || last_node(x) != node || is_forked(x, node))
         return 0;
     const pw_launch_meeting meeting = meeting_of(x, table->starts);
     pw_push_args args = push_args(x, 1, 1);

@@ -101,6 +101,7 @@
     X(cuStreamWaitEvent, 3020)                                                                                         \
     X(cuStreamGetCaptureInfo, 11030)                                                                                   \
     X(cuGraphKernelNodeSetParams, 12000)                                                                               \
+    X(cuGraphNodeGetDependentNodes, 10000)                                                                             \
     X(cuIpcGetEventHandle, 4010)                                                                                       \
     X(cuIpcOpenEventHandle, 4010)                                                                                      \
     X(cuEventQuery, 2000)                                                                                              \

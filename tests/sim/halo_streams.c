@@ -213,6 +213,43 @@ static void small_faces_are_exact_in_graphs(void) {
     device_stream_free(stream);
 }
 
+/* Work on another stream that begins between start and finish: finish is then a launch of its own. */
+static void what_is_forked_between_start_and_finish_does_not_wait_for_finish(void) {
+    CUstream stream = device_stream_new();
+    CUstream side = device_stream_new();
+    CUevent fork = NULL;
+    CUevent join = NULL;
+    mesh m = make_mesh(576, 4);
+    peerwin_win *other = test_window(m.ctx, 64);
+    DEVICE_OK(device.cuEventCreate(&fork, CU_EVENT_DISABLE_TIMING));
+    DEVICE_OK(device.cuEventCreate(&join, CU_EVENT_DISABLE_TIMING));
+    DEVICE_OK(device.cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    CHECK_OK(peerwin_halo_start(m.halo, stream));
+    DEVICE_OK(device.cuEventRecord(fork, stream));
+    DEVICE_OK(device.cuStreamWaitEvent(side, fork, 0));
+    CHECK_OK(peerwin_put(other, job.rank, 0, (char *)peerwin_win_ptr(other, job.rank) + 32, 32, side));
+    (void)count_work();
+    CHECK_OK(peerwin_halo_finish(m.halo, stream));
+    const work finish = count_work();
+    CHECK(finish.kernels + finish.batches == 1 || device_is_real() || job.size == 1);
+    DEVICE_OK(device.cuEventRecord(join, side));
+    DEVICE_OK(device.cuStreamWaitEvent(stream, join, 0));
+    CUgraphExec exec = end_capture(stream);
+    for (unsigned step = 1; step <= 3; step++) {
+        write_mesh(&m, step);
+        DEVICE_OK(device.cuGraphLaunch(exec, stream));
+        CHECK_OK(peerwin_stream_sync(m.ctx, stream));
+        check_mesh(&m, step);
+    }
+    DEVICE_OK(device.cuGraphExecDestroy(exec));
+    DEVICE_OK(device.cuEventDestroy(fork));
+    DEVICE_OK(device.cuEventDestroy(join));
+    CHECK_OK(peerwin_win_free(other));
+    free_mesh(&m);
+    device_stream_free(stream);
+    device_stream_free(side);
+}
+
 /* A value that goes around a ring: what came is sent next, and every step is noted. */
 typedef struct {
     peerwin_ctx *ctx;
@@ -438,6 +475,7 @@ static const test_case cases[] = {
     TEST_CASE(all_faces_and_fields_are_one_launch, 1, 16),
     TEST_CASE(plans_that_fill_the_device_are_exact_on_streams_and_in_graphs, 1, 4),
     TEST_CASE(small_faces_are_exact_in_graphs, 1, 16),
+    TEST_CASE(what_is_forked_between_start_and_finish_does_not_wait_for_finish, 1, 16),
     TEST_CASE(graphs_run_again_and_again_with_ranks_apart, 1, 0),
     TEST_CASE(a_sender_in_graphs_does_not_get_too_far_ahead, 1, 0),
     TEST_CASE(plans_on_two_streams_run_beside_each_other, 1, 0),

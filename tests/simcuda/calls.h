@@ -129,6 +129,7 @@ enum {
     X("cuGraphLaunch", 10000, cuGraphLaunch, CALL_ENQUEUE)                                                             \
     X("cuGraphExecDestroy", 10000, cuGraphExecDestroy, CALL_RELEASE)                                                   \
     X("cuGraphKernelNodeSetParams", 12000, cuGraphKernelNodeSetParams_v2, 0)                                           \
+    X("cuGraphNodeGetDependentNodes", 10000, sim_graph_dependents, 0)                                                  \
     X("cuGraphDestroy", 10000, cuGraphDestroy, CALL_RELEASE)                                                           \
     X("cuStreamWriteValue32", 8000, stale, 0)                                                                          \
     X("cuStreamWriteValue64", 9000, stale, 0)                                                                          \

@@ -305,6 +305,7 @@ SIM_ENTRY cuStreamGetCaptureInfo_v2(CUstream hStream, CUstreamCaptureStatus *cap
 struct node_search {
     const void *node;
     struct sim_op *found;
+    size_t later; /* operations captured since */
 };
 
 static void find_node(struct sim_object *object, void *data) {
@@ -313,13 +314,14 @@ static void find_node(struct sim_object *object, void *data) {
     for (size_t i = 0; i < graph->count; i++) {
         if (graph->ops[i] == search->node) {
             search->found = graph->ops[i];
+            search->later = graph->count - 1 - i;
         }
     }
 }
 
 /* Also while the graph is being captured. */
 static CUresult set_params(CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS_v2 *params) {
-    struct node_search search = {node, NULL};
+    struct node_search search = {node, NULL, 0};
     sim_object_each(SIM_GRAPH, find_node, &search);
     if (search.found == NULL || search.found->kind != SIM_OP_KERNEL || params == NULL) {
         return CUDA_ERROR_INVALID_VALUE;
@@ -329,6 +331,25 @@ static CUresult set_params(CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS_v2 *p
 
 SIM_ENTRY cuGraphKernelNodeSetParams_v2(CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS_v2 *nodeParams) {
     SIM_RUN(cuGraphKernelNodeSetParams_v2, set_params(hNode, nodeParams));
+}
+
+/* All that was captured later counts, on whatever stream. */
+static CUresult dependents_of(CUgraphNode node, const CUgraphNode *nodes_out, size_t *count_out) {
+    struct node_search search = {node, NULL, 0};
+    sim_object_each(SIM_GRAPH, find_node, &search);
+    if (search.found == NULL || count_out == NULL) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    if (nodes_out != NULL) {
+        sim_die("only the number of a node's dependents is simulated");
+    }
+    *count_out = search.later;
+    return CUDA_SUCCESS;
+}
+
+/* cuGraphNodeGetDependentNodes, whose name headers give to a later version. */
+SIM_ENTRY sim_graph_dependents(CUgraphNode hNode, CUgraphNode *dependentNodes, size_t *numDependentNodes) {
+    SIM_RUN(sim_graph_dependents, dependents_of(hNode, dependentNodes, numDependentNodes));
 }
 
 static CUresult exchange(CUstreamCaptureMode *mode) {

@@ -417,6 +417,7 @@ struct sim_graph {
 CUresult sim_capture_check(void);                                  /* may an unsafe call be made by this thread now? */
 CUresult sim_capture_check_context(const struct sim_context *ctx); /* may it be waited for as a whole? */
 CUresult sim_capture_add(struct sim_stream *stream, struct sim_op *op);
+SIM_ENTRY sim_graph_dependents(CUgraphNode hNode, CUgraphNode *dependentNodes, size_t *numDependentNodes);
 CUresult sim_kernel_change(struct sim_op *op, const CUDA_KERNEL_NODE_PARAMS_v2 *params); /* kernel.c */
 void sim_capture_invalidate(struct sim_graph *graph);
 bool sim_capture_legacy_conflict(const struct sim_context *ctx, bool work);

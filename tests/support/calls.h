@@ -61,6 +61,10 @@
     X(cuGraphInstantiateWithFlags, 11040)                                                                              \
     X(cuGraphLaunch, 10000)                                                                                            \
     X(cuGraphExecDestroy, 10000)                                                                                       \
+    X(cuEventCreate, 2000)                                                                                             \
+    X(cuEventRecord, 2000)                                                                                             \
+    X(cuEventDestroy, 4000)                                                                                            \
+    X(cuStreamWaitEvent, 3020)                                                                                         \
     X(cuGraphDestroy, 10000)
 
 typedef struct {
