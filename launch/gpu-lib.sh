@@ -257,7 +257,7 @@ stencil3d_times() {
 gpu_tests() {
     # What the user has set for peerwin is not what the tests test.
     part "$1" "$2" 200 env "${clean[@]}" "${@:4}" ctest --test-dir "$build" -L '^gpu$' -E "$3" --output-on-failure \
-        --no-tests=error -j 4
+        --no-tests=error -j 8
 }
 
 # sync_tests WHAT LOGNAME SECONDS FILTER EXCLUDED PREFIX...: one after the other, and what they have measured, a line

@@ -25,11 +25,21 @@ foreach(program transfer box)
     peerwin_gpu_test(${kind} ${program} RANKS 2 3 4)
   endforeach()
 endforeach()
+# Windows by the hundred look at the memory of the whole device: jobs of their own, 3500 cycles in all.
+set(cycles many_cycles_leave_descriptors_mappings_and_memory_flat)
 foreach(program context window sync cases)
-  peerwin_gpu_test(fd ${program} RANKS 2 4)
-  peerwin_gpu_test(legacy ${program} RANKS 2)
-  peerwin_gpu_test(host ${program} RANKS 2)
+  set(args "")
+  if(program STREQUAL window)
+    set(args ARGS !${cycles})
+  endif()
+  peerwin_gpu_test(fd ${program} RANKS 2 4 ${args})
+  peerwin_gpu_test(legacy ${program} RANKS 2 ${args})
+  peerwin_gpu_test(host ${program} RANKS 2 ${args})
 endforeach()
+peerwin_gpu_test(fd window NAME gpu.fd.cycles RANKS 2 4 ARGS ${cycles})
+peerwin_gpu_test(legacy window NAME gpu.legacy.cycles RANKS 2 ARGS ${cycles})
+peerwin_gpu_test(host window NAME gpu.host.cycles RANKS 2 ARGS ${cycles})
+peerwin_gpu_test(any window NAME gpu.any.cycles RANKS 3 ARGS ${cycles})
 # Barriers of each kind, and all-reduces: by kernels that wait under MPS, in parts elsewhere.
 foreach(kind event memop)
   peerwin_gpu_test(any sync NAME gpu.${kind}.sync RANKS 2 4 ENV PEERWIN_BARRIER=${kind})
@@ -38,9 +48,10 @@ peerwin_gpu_test(any sync NAME gpu.kernel.sync RANKS 2 ENV PEERWIN_BARRIER=kerne
   nobody_passes_a_barrier_early a_late_rank_is_named_and_the_barrier_can_be_repeated)
 peerwin_gpu_test(any allreduce RANKS 2 4)
 peerwin_gpu_test(any captures RANKS 2)
-foreach(program window sync misuse process)
+foreach(program sync misuse process)
   peerwin_gpu_test(any ${program} RANKS 3)
 endforeach()
+peerwin_gpu_test(any window RANKS 3 ARGS !${cycles})
 # Halo plans.
 foreach(program halo halo_steps halo_streams)
   peerwin_gpu_test(any ${program} RANKS 2 4)
@@ -60,8 +71,10 @@ peerwin_gpu_test(any placement RANKS 2 ARGS
   c20_a_wait_before_the_peers_first_put_blocks_the_stream)
 
 # These look at the memory of the whole device.
-set_tests_properties(gpu.any.attach.n2 gpu.any.attach.n3 gpu.any.attach.n4 gpu.any.window.n3 gpu.fd.window.n2
-  gpu.fd.window.n4 gpu.legacy.window.n2 gpu.host.window.n2 PROPERTIES RUN_SERIAL ON)
+set_tests_properties(gpu.any.attach.n2 gpu.any.attach.n3 gpu.any.attach.n4 gpu.any.cycles.n3 gpu.fd.cycles.n2
+  gpu.fd.cycles.n4 gpu.legacy.cycles.n2 gpu.host.cycles.n2 PROPERTIES RUN_SERIAL ON)
+# The longest begin first.
+set_tests_properties(gpu.any.halo_cases.n2 gpu.any.halo_steps.n4 gpu.any.halo_steps.n2 PROPERTIES COST 100)
 # Their kernels wait for each other, so that every further job that takes turns with them makes them longer.
 set_tests_properties(gpu.any.device.n2 gpu.any.device.n3 gpu.any.device.n4 gpu.host.device.n2 gpu.kernel.sync.n2
   PROPERTIES RUN_SERIAL ON)

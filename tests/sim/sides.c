@@ -268,12 +268,17 @@ static int run_in_child(const sides_case *one) {
 int sides_main(int argc, char **argv, const sides_case *cases, size_t count) {
     int failed = 0;
     if (argc < 2) {
-        fprintf(stderr, "usage: %s LIBRARY [CASE...]\n", argv[0]);
+        fprintf(stderr, "usage: %s LIBRARY [CASE... | PART/PARTS]\n", argv[0]);
         return 2;
     }
     library = argv[1];
+    unsigned part = 1;
+    unsigned parts = 1;
+    int shared = argc == 3 && sscanf(argv[2], "%u/%u", &part, &parts) == 2;
+    if (part < 1 || part > parts)
+        return 2;
     for (size_t i = 0; i < count; i++) {
-        int wanted = argc == 2;
+        int wanted = argc == 2 || (shared && i % parts == part - 1);
         for (int k = 2; k < argc; k++)
             wanted |= strcmp(argv[k], cases[i].name) == 0;
         if (wanted)

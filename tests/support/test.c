@@ -209,20 +209,27 @@ int test_end(void) {
     return passed > 0 ? 0 : TEST_EXIT_SKIP;
 }
 
+/* NAME... are the cases to run; !NAME... are those not to run, of all or of those named. */
 static int is_named(const test_case *entry, int argc, char **argv) {
+    int named = 0;
+    int some_are = 0;
     for (int i = 1; i < argc; i++) {
-        if (strcmp(argv[i], entry->name) == 0) {
-            return 1;
+        int is_out = argv[i][0] == '!';
+        int is_it = strcmp(argv[i] + is_out, entry->name) == 0;
+        if (is_out && is_it) {
+            return 0;
         }
+        some_are |= !is_out;
+        named |= is_it;
     }
-    return argc <= 1;
+    return named || !some_are;
 }
 
 static void check_names(int argc, char **argv, const test_case *cases, int count) {
     for (int i = 1; i < argc; i++) {
         int known = 0;
         for (int k = 0; k < count; k++) {
-            known |= strcmp(argv[i], cases[k].name) == 0;
+            known |= strcmp(argv[i] + (argv[i][0] == '!'), cases[k].name) == 0;
         }
         if (!known) {
             test_fail(__FILE__, __LINE__, "no case is called \"%s\"", argv[i]);
