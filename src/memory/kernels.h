@@ -134,6 +134,7 @@ typedef struct {
     uint32_t op;   /* peerwin_op */
     uint32_t parts;
     uint32_t num_peers;
+    uint32_t per_word;             /* 2^32 by the words of a rank, rounded up: to divide by them */
     char *peers[PW_MEETING_PEERS]; /* my two slots at each of them, myself among them */
 } pw_reduce_args;
 

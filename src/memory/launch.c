@@ -334,6 +334,7 @@ peerwin_status pw_launch_reduce(pw_gpu *gpu, peerwin_stream stream, const pw_lau
                            .type = (uint32_t)values->type,
                            .op = (uint32_t)values->op};
     const size_t words = (size_t)values->count * (values->type == PEERWIN_FLOAT ? 1 : 2);
+    args.per_word = (uint32_t)(((UINT64_C(1) << 32) + words - 1) / words);
     const unsigned lanes = lanes_for(32 + words * (size_t)meeting->size); /* the first warp is for the fence */
     peerwin_status status = PEERWIN_OK;
     int done = values->parts & PW_REDUCE_PUBLISH ? 0 : meeting->size;

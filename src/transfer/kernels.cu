@@ -338,6 +338,9 @@ SIMK_KERNEL(pw_kernel_barrier, pw_barrier_args);
  *
  * A fence waits for the loads before it. So what is stored, and the epoch, are loaded by other warps than the first,
  * and combined there as well: it alone stores, unless there are more words than it has lanes.
+ *
+ * The way of a launch through the code is kept short: a kernel of so little work waits for its instructions, too. So
+ * loops stay loops, nothing is divided, and the most used sum has a loop of its own.
  */
 static __device__ __forceinline__ uint64_t *word_in(char *slots, uint64_t epoch, uint32_t word) {
     return (uint64_t *)(void *)(slots + (epoch & 1) * PW_DEV_REDUCE_SLOT) + word;
@@ -363,8 +366,8 @@ static __device__ __forceinline__ void prepare(const pw_reduce_args *a, uint64_t
         const uint32_t lane = lane_from_second_warp();
         if (lane == 0)
             *epoch = epoch_of(&a->meeting);
-        for (uint32_t i = lane; i < used; i += blockDim.x)
-            words[i] = ((const pw_dev_any32 *)a->values)[i];
+        PW_DEV_ROLLED for (uint32_t i = lane; i < used; i += blockDim.x) words[i] =
+            ((const pw_dev_any32 *)a->values)[i];
         if (threadIdx.x < used)
             pw_dev_fence_release(a->meeting.one_device);
     }
@@ -375,7 +378,7 @@ static __device__ __forceinline__ void publish(const pw_reduce_args *a, uint64_t
     const uint32_t used = words_of(a);
     const uint32_t written = (epoch & PW_DEV_SWEEP) < 2 ? (uint32_t)PW_DEV_REDUCE_WORDS : used;
     SIMK_EACH_LANE {
-        for (uint32_t i = threadIdx.x; i < written; i += blockDim.x) {
+        PW_DEV_ROLLED for (uint32_t i = threadIdx.x; i < written; i += blockDim.x) {
             const uint64_t word = flag | (i < used ? words[i] : 0);
             for (uint32_t peer = 0; peer < a->num_peers; peer++)
                 pw_dev_store_released(word_in(a->peers[peer], epoch, i), word);
@@ -397,6 +400,10 @@ static __device__ __forceinline__ pw_dev_reduction reduction_of(const pw_reduce_
 
 /* What comes of the first ranks is kept at hand; what does not fit is read again. */
 enum { NEAR_WORDS = 1024 };
+union near_memory {
+    uint64_t aligned;
+    uint32_t words[NEAR_WORDS];
+};
 
 static __device__ __forceinline__ uint32_t data_at(const pw_dev_reduction *r, const uint32_t *near_words, uint32_t used,
                                                    uint32_t rank, uint32_t word) {
@@ -435,8 +442,8 @@ static __device__ __forceinline__ void gather(const pw_reduce_args *a, const pw_
                                               int *gave_up) {
     const uint32_t used = words_of(a);
     SIMK_EACH_LANE {
-        for (uint32_t i = lane_from_second_warp(); i < a->size * used; i += blockDim.x) {
-            const uint32_t rank = i / used;
+        PW_DEV_ROLLED for (uint32_t i = lane_from_second_warp(); i < a->size * used; i += blockDim.x) {
+            const uint32_t rank = used > 1 ? (uint32_t)((uint64_t)i * a->per_word >> 32) : i;
             uint32_t data;
             const int status = take_word(r, pw_dev_reduce_words(r, rank) + (i - rank * used), &data);
             if (status != PW_DEV_OK) {
@@ -449,15 +456,32 @@ static __device__ __forceinline__ void gather(const pw_reduce_args *a, const pw_
     }
 }
 
+/* The sum of doubles whose words are all at hand. The next one is loaded while one is added. */
+static __device__ __forceinline__ void add_up(const pw_reduce_args *a, const uint32_t *near_words) {
+    const pw_dev_any64 *near_values = (const pw_dev_any64 *)(const void *)near_words;
+    SIMK_EACH_LANE {
+        PW_DEV_ROLLED for (uint32_t i = lane_from_second_warp(); i < a->count; i += blockDim.x) {
+            uint64_t value = near_values[i];
+            uint64_t next = near_values[a->count + i];
+            PW_DEV_ROLLED for (uint32_t rank = 1; rank < a->size; rank++) {
+                const uint64_t this_one = next;
+                next = near_values[(rank + 1) * a->count + i];
+                value = pw_dev_sum(value, this_one, PW_DEV_DOUBLE);
+            }
+            ((pw_dev_any64 *)a->values)[i] = value;
+        }
+    }
+}
+
 /* In rank order, so that every rank gets the same bits. */
 static __device__ __forceinline__ void combine(const pw_reduce_args *a, const pw_dev_reduction *r,
                                                const uint32_t *near_words) {
     const uint32_t used = words_of(a);
     SIMK_EACH_LANE {
-        for (uint32_t i = lane_from_second_warp(); i < a->count; i += blockDim.x) {
+        PW_DEV_ROLLED for (uint32_t i = lane_from_second_warp(); i < a->count; i += blockDim.x) {
             uint64_t value = value_at(r, near_words, used, 0, i);
-            for (uint32_t rank = 1; rank < a->size; rank++)
-                value = pw_dev_combine(value, value_at(r, near_words, used, rank, i), r->type, r->op);
+            PW_DEV_ROLLED for (uint32_t rank = 1; rank < a->size; rank++) value =
+                pw_dev_combine(value, value_at(r, near_words, used, rank, i), r->type, r->op);
             if (a->type == PW_DEV_FLOAT)
                 ((pw_dev_any32 *)a->values)[i] = (uint32_t)value;
             else
@@ -469,7 +493,7 @@ static __device__ __forceinline__ void combine(const pw_reduce_args *a, const pw
 PW_KERNEL void __launch_bounds__(PW_MEETING_LANES) pw_kernel_reduce(pw_reduce_args a) {
     __shared__ uint64_t epoch;
     __shared__ uint32_t words[PW_DEV_REDUCE_WORDS];
-    __shared__ uint32_t near_words[NEAR_WORDS];
+    __shared__ union near_memory at_hand;
     __shared__ int gave_up;
     if (threadIdx.x == 0)
         gave_up = 0;
@@ -480,10 +504,12 @@ PW_KERNEL void __launch_bounds__(PW_MEETING_LANES) pw_kernel_reduce(pw_reduce_ar
         publish(&a, epoch, words);
     if (a.parts & PW_REDUCE_COMBINE) {
         const pw_dev_reduction r = reduction_of(&a, epoch);
-        gather(&a, &r, near_words, &gave_up);
+        gather(&a, &r, at_hand.words, &gave_up);
         __syncthreads();
-        if (!gave_up)
-            combine(&a, &r, near_words);
+        if (!gave_up && r.type == PW_DEV_DOUBLE && r.op == PW_DEV_SUM && (a.size + 1) * words_of(&a) <= NEAR_WORDS)
+            add_up(&a, at_hand.words);
+        else if (!gave_up)
+            combine(&a, &r, at_hand.words);
         __syncthreads();
         end_epoch(&a.meeting, epoch);
     }

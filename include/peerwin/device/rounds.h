@@ -234,7 +234,7 @@ PW_DEV int pw_dev_reduce_look(const pw_dev_reduction *r, uint32_t rank, uint32_t
 /* Whether some rank is in this round with other arguments. */
 PW_DEV int pw_dev_reduce_differs(const pw_dev_reduction *r) {
     int differs = 0;
-    for (uint32_t rank = 0; rank < r->size; rank++) {
+    PW_DEV_ROLLED for (uint32_t rank = 0; rank < r->size; rank++) {
         const uint32_t flag = (uint32_t)(pw_dev_load(pw_dev_reduce_words(r, rank)) >> 32);
         differs |= flag != r->flag && flag >> PW_DEV_TAG_BITS == r->flag >> PW_DEV_TAG_BITS;
     }

@@ -22,6 +22,7 @@
 #if defined(__CUDACC__)
 #define PW_DEV               static __device__ __forceinline__
 #define PW_DEV_UNROLL        _Pragma("unroll")
+#define PW_DEV_ROLLED        _Pragma("unroll 1")
 #define PW_DEV_ALIGNED(p, n) ((void)0)
 #else
 #define PW_DEV static inline
@@ -31,6 +32,7 @@
 #define PW_DEV_IMPORT
 #endif
 #define PW_DEV_UNROLL
+#define PW_DEV_ROLLED
 #ifdef SIMCUDA_SIMKERNEL_H
 #define PW_DEV_ALIGNED(p, n) SIMK_ALIGNED(p, n)
 #else
