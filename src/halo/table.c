@@ -7,7 +7,8 @@
  * The cost of an item is the memory that it touches, 16 bytes or a cell of its own sector, so parts have equally many
  * items. All parts of a block go to one rank. Small plans have one part a warp with four items a lane, all of whose
  * loads are in flight at once, and words one item a lane; large ones have longer parts rather than more blocks than the
- * device runs in a few waves. Work whose blocks may wait has no more of them than this rank has multiprocessors.
+ * device runs in two waves, since each begins with what it has to look up. Work whose blocks may wait has no more of
+ * them than this rank has multiprocessors.
  */
 #include "halo/table.h"
 
@@ -20,7 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LANE_ITEMS = 4, LANE_ITEMS_WAITING = 8, WAVES = 8 };
+enum { LANE_ITEMS = 4, LANE_ITEMS_WAITING = 8, WAVES = 2 };
 
 /* Up to so many blocks parts have moves of their own: some 64 KiB. */
 enum { BLOCKS_APART = 60 };

@@ -740,18 +740,19 @@ static __device__ __forceinline__ uint64_t push_lane(const pw_push_args *a, cons
 /*
  * Release, by the first lane after a block barrier, which orders the block's stores before it. Its fence and the
  * addition hand them on to the block of this target that counts last: that one has seen every block's, and its own
- * fence orders all of them before the word. Whoever acquires the word has the whole face.
+ * fence orders all of them before the word. Whoever acquires the word has the whole face. The ticket goes back to 0
+ * after the word, which somebody waits for.
  */
 static __device__ __forceinline__ void arrive(const struct target *t, uint64_t epoch, uint32_t one_device) {
     int last = 1;
     if (t->blocks > 1) {
         pw_dev_fence_release(one_device);
         last = pw_count_device(t->ticket) == t->blocks - 1;
-        if (last)
-            *t->ticket = 0;
     }
     if (last)
         pw_dev_publish(t->arrival, epoch, one_device);
+    if (last && t->blocks > 1)
+        *t->ticket = 0;
 }
 
 static __device__ __forceinline__ int is_of(uint64_t word, uint64_t epoch) {
