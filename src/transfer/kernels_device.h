@@ -8,6 +8,8 @@
 #ifndef PW_TRANSFER_KERNELS_DEVICE_H
 #define PW_TRANSFER_KERNELS_DEVICE_H
 
+#include "peerwin/device/words.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -27,17 +29,17 @@ static __device__ __forceinline__ void pw_fence_system(void) {
 
 /* Relaxed, at system scope. */
 static __device__ __forceinline__ void pw_store_system(uint64_t *word, uint64_t value) {
-    asm volatile("st.relaxed.sys.u64 [%0], %1;" ::"l"(word), "l"(value) : "memory");
+    asm volatile("st.relaxed.sys.global.u64 [%0], %1;" ::"l"(pw_dev_global(word)), "l"(value) : "memory");
 }
 
 static __device__ __forceinline__ void pw_add_system(uint64_t *word, uint64_t value) {
-    asm volatile("red.relaxed.sys.add.u64 [%0], %1;" ::"l"(word), "l"(value) : "memory");
+    asm volatile("red.relaxed.sys.global.add.u64 [%0], %1;" ::"l"(pw_dev_global(word)), "l"(value) : "memory");
 }
 
 /* One more block of this grid is done; how many were before. Between two fences a release and an acquire. */
 static __device__ __forceinline__ uint32_t pw_count_device(uint32_t *ticket) {
     uint32_t before;
-    asm volatile("atom.relaxed.gpu.add.u32 %0, [%1], 1;" : "=r"(before) : "l"(ticket) : "memory");
+    asm volatile("atom.relaxed.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"(pw_dev_global(ticket)) : "memory");
     return before;
 }
 
