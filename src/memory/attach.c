@@ -143,6 +143,15 @@ static peerwin_status reach(const pw_gpu *gpu, CUdeviceptr pointer, const facts 
     return pw_fail_cuda(gpu->driver, site, code, "cuCtxEnablePeerAccess");
 }
 
+/* And within reach of the other devices that the rank declared. */
+static peerwin_status share_with_others(pw_gpu *gpu, const facts *f, const pw_site *site) {
+    CUdevice device = 0;
+    CUresult code = gpu->driver->cuDeviceGet(&device, f->ordinal);
+    if (code != CUDA_SUCCESS)
+        return pw_fail_cuda(gpu->driver, site, code, "cuDeviceGet");
+    return pw_legacy_share(gpu, device, f->context, f->start, site);
+}
+
 /*
  * Memory that is one allocation, with one handle. Where it begins is an attribute of the pointer: cuMemGetAddressRange
  * does not find memory of another device.
@@ -153,6 +162,8 @@ static peerwin_status attach_whole(const pw_memory_ops *ops, pw_gpu *gpu, CUdevi
     if (offset > f->size || bytes > f->size - offset)
         return leaves(offset, bytes, f->size, site);
     peerwin_status status = reach(gpu, pointer, f, site);
+    if (status == PEERWIN_OK && f->legacy)
+        status = share_with_others(gpu, f, site);
     if (status != PEERWIN_OK)
         return status;
     *segment_out = (pw_segment){.ops = ops,

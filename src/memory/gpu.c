@@ -98,8 +98,10 @@ static void release_primary(pw_gpu *gpu, peerwin_status first) {
 /* This device first, then those declared that are others. */
 static peerwin_status list_access(pw_gpu *gpu, const pw_gpu_request *request, const pw_site *site) {
     gpu->access = calloc((size_t)request->num_devices + 1, sizeof *gpu->access);
-    if (!gpu->access)
+    gpu->contexts = calloc((size_t)request->num_devices + 1, sizeof *gpu->contexts);
+    if (!gpu->access || !gpu->contexts)
         return pw_fail_errno(site, ENOMEM, "calloc");
+    gpu->contexts[gpu->num_contexts++] = gpu->context;
     gpu->access[gpu->num_access++] = gpu->device;
     for (int i = 0; i < request->num_devices; i++) {
         int known = 0;
@@ -114,6 +116,22 @@ static peerwin_status list_access(pw_gpu *gpu, const pw_gpu_request *request, co
         gpu->num_access += !known;
     }
     return PEERWIN_OK;
+}
+
+peerwin_status pw_gpu_hold_contexts(pw_gpu *gpu, const pw_site *site) {
+    for (; gpu->num_contexts < gpu->num_access; gpu->num_contexts++) {
+        const int i = gpu->num_contexts;
+        CUresult code = gpu->driver->cuDevicePrimaryCtxRetain(&gpu->contexts[i], gpu->access[i]);
+        if (code != CUDA_SUCCESS)
+            return pw_fail_cuda(gpu->driver, site, code, "cuDevicePrimaryCtxRetain");
+    }
+    return PEERWIN_OK;
+}
+
+static void release_contexts(pw_gpu *gpu) {
+    while (gpu->num_contexts > 1)
+        (void)pw_gpu_released(gpu, gpu->driver->cuDevicePrimaryCtxRelease(gpu->access[--gpu->num_contexts]),
+                              "cuDevicePrimaryCtxRelease", PEERWIN_OK);
 }
 
 /* ---- its stream and staging memory ---- */
@@ -186,6 +204,7 @@ end_stream:
 static void forget(pw_gpu *gpu) {
     pw_driver_close(gpu->driver);
     free(gpu->access);
+    free(gpu->contexts);
     free(gpu);
 }
 
@@ -253,8 +272,10 @@ void pw_gpu_close(pw_gpu *gpu) {
         pw_log(PW_LOG_WARN, PW_NONE, "what the library holds on the device goes with its context: %s",
                peerwin_last_error());
     }
-    if (answers)
+    if (answers) {
+        release_contexts(gpu);
         release_primary(gpu, PEERWIN_OK);
+    }
     forget(gpu);
 }
 

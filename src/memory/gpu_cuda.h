@@ -33,6 +33,9 @@ struct pw_gpu {
     int pushed;       /* by pw_gpu_step_in */
     int num_access;   /* devices that get access to every mapping: this one first, then those declared */
     CUdevice *access;
+    CUcontext
+        *contexts; /* primary contexts of the declared devices, by the index in `access`; held from their first use */
+    int num_contexts; /* entries that have been filled: the first is this device's, which is `context` */
     CUmodule module;
     CUfunction kernels[PW_NUM_KERNELS];
     int depth;                        /* of pw_gpu_enter */
@@ -62,6 +65,9 @@ peerwin_status pw_gpu_released(const pw_gpu *gpu, CUresult code, const char *cal
 /* pw_fail_cuda for a call that makes a descriptor: drivers do not tell when the process has none left. */
 PEERWIN_MUST_USE peerwin_status pw_fail_cuda_fd(const pw_driver *driver, const pw_site *site, CUresult code,
                                                 const char *call);
+
+/* The primary contexts of the declared devices, in gpu->contexts; they stay retained until the end. */
+PEERWIN_MUST_USE peerwin_status pw_gpu_hold_contexts(pw_gpu *gpu, const pw_site *site);
 
 static inline CUdeviceptr pw_device_address(const void *pointer) {
     return (CUdeviceptr)(uintptr_t)pointer;

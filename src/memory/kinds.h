@@ -57,4 +57,11 @@ PEERWIN_MUST_USE static inline peerwin_status pw_round_size(size_t bytes, size_t
 PEERWIN_MUST_USE peerwin_status pw_check_import(const pw_gpu *gpu, CUdeviceptr pointer, size_t bytes,
                                                 const pw_site *site);
 
+/*
+ * Legacy memory that a context of `device` owns, or has opened, becomes accessible from the rank's other devices.
+ * UNSUPPORTED if the driver does not find it from one of them.
+ */
+PEERWIN_MUST_USE peerwin_status pw_legacy_share(pw_gpu *gpu, CUdevice device, CUcontext owner, CUdeviceptr base,
+                                                const pw_site *site);
+
 #endif

@@ -8,6 +8,8 @@
  * always names the beginning of an allocation: what the importer gets for any other address differs between drivers.
  * Attached allocations have any size, hence the granularity of 1. An importer closes before the owner frees, and a
  * process never opens a handle of its own; the callers see to both.
+ *
+ * Access to such memory is had by contexts, not by devices: those of the rank's declared devices get it one by one.
  */
 #include "memory/kinds.h"
 
@@ -28,6 +30,54 @@ static peerwin_status free_memory(pw_gpu *gpu, CUdeviceptr base, peerwin_status 
     return first;
 }
 
+/* ---- the rank's other devices ---- */
+
+static peerwin_status out_of_reach(CUdevice device, const pw_site *site) {
+    return pw_fail(PEERWIN_ERR_UNSUPPORTED, site,
+                   "memory behind a legacy IPC handle is out of reach of device %d, which this rank declares: use "
+                   "handles of kind fd",
+                   (int)device);
+}
+
+/* The driver finds memory in a context that can use it. The context of the device is current. */
+static peerwin_status reach_from(const pw_gpu *gpu, CUdevice device, CUcontext owner, CUdeviceptr base,
+                                 const pw_site *site) {
+    CUdeviceptr start = 0;
+    size_t size = 0;
+    if (gpu->driver->cuMemGetAddressRange(&start, &size, base) == CUDA_SUCCESS)
+        return PEERWIN_OK;
+    CUresult code = owner ? gpu->driver->cuCtxEnablePeerAccess(owner, 0) : CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
+    if (code == CUDA_ERROR_PEER_ACCESS_UNSUPPORTED)
+        return out_of_reach(device, site);
+    if (code != CUDA_SUCCESS && code != CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED)
+        return pw_fail_cuda(gpu->driver, site, code, "cuCtxEnablePeerAccess");
+    code = gpu->driver->cuMemGetAddressRange(&start, &size, base);
+    if (code == CUDA_ERROR_NOT_FOUND)
+        return out_of_reach(device, site);
+    return code == CUDA_SUCCESS ? PEERWIN_OK : pw_fail_cuda(gpu->driver, site, code, "cuMemGetAddressRange");
+}
+
+peerwin_status pw_legacy_share(pw_gpu *gpu, CUdevice device, CUcontext owner, CUdeviceptr base, const pw_site *site) {
+    peerwin_status status = pw_gpu_hold_contexts(gpu, site);
+    for (int i = 1; status == PEERWIN_OK && i < gpu->num_access; i++) {
+        unsigned long long id = 0;
+        CUcontext popped = NULL;
+        if (gpu->access[i] == device)
+            continue;
+        CUresult code = gpu->driver->cuCtxGetId(gpu->contexts[i], &id); /* the program may have reset its device */
+        if (code != CUDA_SUCCESS)
+            return pw_fail_cuda(gpu->driver, site, code, "cuCtxGetId");
+        code = gpu->driver->cuCtxPushCurrent(gpu->contexts[i]);
+        if (code != CUDA_SUCCESS)
+            return pw_fail_cuda(gpu->driver, site, code, "cuCtxPushCurrent");
+        status = reach_from(gpu, gpu->access[i], owner, base, site);
+        status = pw_gpu_released(gpu, gpu->driver->cuCtxPopCurrent(&popped), "cuCtxPopCurrent", status);
+    }
+    return status;
+}
+
+/* ---- segments and mappings ---- */
+
 static peerwin_status legacy_alloc(pw_gpu *gpu, size_t bytes, unsigned flags, const char *name, const pw_site *site,
                                    pw_segment *segment_out) {
     (void)flags;
@@ -43,6 +93,8 @@ static peerwin_status legacy_alloc(pw_gpu *gpu, size_t bytes, unsigned flags, co
             return pw_fail_cuda(gpu->driver, site, code, "cuMemAlloc");
         segment.base = pw_device_pointer(base);
         status = pw_gpu_zero(gpu, segment.base, segment.mapped, site);
+        if (status == PEERWIN_OK)
+            status = pw_legacy_share(gpu, gpu->device, gpu->context, base, site);
         if (status != PEERWIN_OK)
             return free_memory(gpu, base, status);
     }
@@ -95,6 +147,8 @@ static peerwin_status legacy_map(pw_mapping *mapping, const pw_handle *handle, s
     if (code != CUDA_SUCCESS)
         return pw_fail_cuda(driver, site, code, "cuIpcOpenMemHandle");
     peerwin_status status = pw_check_import(mapping->gpu, base, mapping->mapped, site);
+    if (status == PEERWIN_OK)
+        status = pw_legacy_share(mapping->gpu, mapping->gpu->device, mapping->gpu->context, base, site);
     if (status != PEERWIN_OK)
         return pw_gpu_released(mapping->gpu, driver->cuIpcCloseMemHandle(base), "cuIpcCloseMemHandle", status);
     mapping->base = pw_device_pointer(base);

@@ -37,8 +37,11 @@ static void stand_up(seat *s) {
     DEVICE_OK(device.cuDevicePrimaryCtxRelease(s->device));
 }
 
-/* A kernel of that device compares the segment; a copy by that device does, too. */
+/* The driver finds the segment from that device, whose kernel compares it; and a copy by that device. */
 static void check_from(const seat *s, const uint64_t *segment, uint64_t round) {
+    CUdeviceptr start = 0;
+    size_t size = 0;
+    DEVICE_OK(device.cuMemGetAddressRange(&start, &size, device_address(segment)));
     peerwin_stream stream = device_stream_new();
     rig_report report = {0};
     CUdeviceptr copy = 0;
@@ -62,14 +65,36 @@ static void check_from(const seat *s, const uint64_t *segment, uint64_t round) {
     device_stream_free(stream);
 }
 
-static void check_from_all(peerwin_win *win, int devices) {
+/* What a real driver opens by a legacy handle may be out of reach of the other devices: no path then, and it is told.
+ */
+static int is_refused(const peerwin_ctx *ctx, const peerwin_win *win, int rank) {
+    peerwin_peer peer = {.size = sizeof(peer)};
+    if (peerwin_win_ptr(win, rank) != NULL) {
+        return 0;
+    }
+    CHECK_OK(peerwin_peer_query(ctx, rank, &peer));
+    if (rank == job.rank || !device_is_real() || !test_text_has(peer.reason, "this rank declares")) {
+        test_fail(__FILE__, __LINE__, "no path to rank %d: %s", rank, peer.reason);
+    }
+    rig_say("devices: rank %d has no path to rank %d: %s", job.rank, rank, peer.reason);
+    return 1;
+}
+
+/* Returns how many segments were out of reach. */
+static int check_from_all(const peerwin_ctx *ctx, peerwin_win *win, int devices) {
+    int refused = 0;
     for (int ordinal = 0; ordinal < devices; ordinal++) {
         seat s = sit(ordinal);
         for (int rank = 0; rank < job.size; rank++) {
+            if (is_refused(ctx, win, rank)) {
+                refused++;
+                continue;
+            }
             check_from(&s, peerwin_win_ptr(win, rank), (uint64_t)rank + 1);
         }
         stand_up(&s);
     }
+    return refused;
 }
 
 static void kernels_and_copies_on_each_declared_device_reach_every_segment(void) {
@@ -95,11 +120,13 @@ static void kernels_and_copies_on_each_declared_device_reach_every_segment(void)
         CHECK_OK(peerwin_win_alloc(ctx, WORDS * 8, NULL, &win));
         rig_fill_args fill = {peerwin_win_ptr(win, job.rank), (uint64_t)job.rank + 1, WORDS};
         rig_launch(RIG_KERNEL_fill, 8, &fill, job.stream);
-        CHECK_OK(done(ctx, peerwin_barrier(ctx, job.stream)));
-        check_from_all(win, devices);
+        device_stream_sync(job.stream);
         MPI_Barrier(MPI_COMM_WORLD);
-        rig_say("devices: %d ranks on %d devices each, handles of kind %u: every segment right from each device",
-                job.size, devices, (unsigned)kinds[k]);
+        int refused = check_from_all(ctx, win, devices);
+        CHECK(refused == 0 || kinds[k] == PEERWIN_HANDLE_LEGACY);
+        MPI_Barrier(MPI_COMM_WORLD);
+        rig_say("devices: %d ranks on %d devices each, handles of kind %u: %s right from each device", job.size,
+                devices, (unsigned)kinds[k], refused == 0 ? "every segment" : "every segment with a path");
         test_free(ctx, win);
     }
 }

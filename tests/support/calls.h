@@ -28,6 +28,7 @@
     X(cuMemAlloc, 3020)                                                                                                \
     X(cuMemFree, 3020)                                                                                                 \
     X(cuMemGetInfo, 3020)                                                                                              \
+    X(cuMemGetAddressRange, 3020)                                                                                      \
     X(cuMemAllocManaged, 6000)                                                                                         \
     X(cuMemAllocAsync, 11020)                                                                                          \
     X(cuMemAllocFromPoolAsync, 11020)                                                                                  \
