@@ -28,8 +28,11 @@ function(peerwin_sim_test kind program)
   if(arg_NODE_RANKS)
     list(APPEND env SIMCUDA_NODE_RANKS=${arg_NODE_RANKS} PEERWIN_NODE_RANKS=${arg_NODE_RANKS})
   endif()
+  if(arg_TIMEOUT)
+    set(arg_TIMEOUT TIMEOUT ${arg_TIMEOUT})
+  endif()
   peerwin_mpi_test(NAME ${arg_NAME} PROGRAM test_${program} RANKS ${arg_RANKS} ARGS ${arg_ARGS} ENV ${env}
-    LABELS sim TIMEOUT ${arg_TIMEOUT})
+    LABELS sim ${arg_TIMEOUT})
 endfunction()
 
 # ---- the MPI tests again ----
