@@ -302,13 +302,29 @@ int test_forced_handle(const char *kind) {
     return handles != NULL && strcmp(handles, kind) == 0;
 }
 
+/* True on all ranks if the time of some rank ran out, after whose retreat the others' context is of no use. */
+static int came_too_late(MPI_Comm comm, peerwin_status status, peerwin_ctx **ctx) {
+    int late = status == PEERWIN_ERR_TIMEOUT, any = 0;
+    MPI_Allreduce(&late, &any, 1, MPI_INT, MPI_MAX, comm);
+    if (any && *ctx != NULL) {
+        (void)peerwin_finalize(*ctx);
+        *ctx = NULL;
+    }
+    return any;
+}
+
+/* A short time-out is for what the test is about: on a busy machine there may be another attempt to begin. */
 peerwin_ctx *test_context(MPI_Comm comm, int timeout_ms) {
+    enum { ATTEMPTS = 5 };
     peerwin_config config;
     peerwin_config_init(&config);
     config.space = job.space;
     config.timeout_ms = timeout_ms;
     peerwin_ctx *ctx = NULL;
-    CHECK_OK(peerwin_init(comm, &config, &ctx));
+    peerwin_status status = peerwin_init(comm, &config, &ctx);
+    for (int i = 1; timeout_ms != 0 && came_too_late(comm, status, &ctx) && i < ATTEMPTS; i++)
+        status = peerwin_init(comm, &config, &ctx);
+    CHECK_OK(status);
     CHECK(ctx != NULL);
     return ctx;
 }
