@@ -39,12 +39,23 @@ static uint64_t words_to(const pw_draft *d, int rank) {
     return words;
 }
 
-/* Only kernels that wait can take them. */
+/* Those of the plans that are alive. The same on all ranks, which make and free plans in the same order. */
+static uint64_t words_in_use(const peerwin_ctx *ctx) {
+    uint64_t words = 0;
+    for (const pw_plan *plan = ctx->plans; plan; plan = plan->next)
+        words += ((const peerwin_halo *)(const void *)plan)->words;
+    return words;
+}
+
+/* Only kernels that wait can take them. All plans together leave half of the signals to others, without which those
+ * could not be made. */
 void pw_draft_choose_words(pw_draft *d) {
     peerwin_halo *halo = d->halo;
     const peerwin_ctx *ctx = halo->ctx;
+    const uint64_t most = PW_ARENA_SIGNALS_BYTES / sizeof(uint64_t) / 2;
     if (!pw_on_streams(ctx) || !ctx->kernels_wait ||
-        pw_halo_handshake(halo) + 2 * PW_HALO_MOST_WORDS > PW_HALO_MOST_SIGNALS)
+        pw_halo_handshake(halo) + 2 * PW_HALO_MOST_WORDS > PW_HALO_MOST_SIGNALS ||
+        2 * (words_in_use(ctx) + PW_HALO_MOST_WORDS) > most)
         return;
     for (int rank = 0; rank < ctx->size; rank++) {
         const uint64_t words = words_to(d, rank);

@@ -214,6 +214,51 @@ static void small_faces_are_exact_in_graphs(void) {
 }
 
 /* Work on another stream that begins between start and finish: finish is then a launch of its own. */
+/* Words of small faces take room from signals. They may not take it from other plans and windows. */
+static void many_small_plans_leave_room_for_signals(void) {
+    enum { PLANS = 60, FACE = 16 << 10, SIGNALS = 65536 };
+    peerwin_ctx *ctx = test_context(MPI_COMM_WORLD, 0);
+    peerwin_win *win = test_window(ctx, 2 * (size_t)PLANS * FACE);
+    peerwin_win *other = NULL;
+    peerwin_halo *halos[PLANS];
+    CUstream stream = device_stream_new();
+    const int right = (job.rank + 1) % job.size;
+    const int left = (job.rank + job.size - 1) % job.size;
+    unsigned char *sent = host_new(FACE);
+    unsigned char *came = host_new(FACE);
+    peerwin_win_config config;
+    peerwin_win_config_init(&config);
+    config.num_signals = SIGNALS;
+    for (size_t i = 0; i < PLANS; i++) {
+        const peerwin_face send = {right, 0, win, {2 * i * FACE, {FACE, 1, 1}, {0, 0}}};
+        const peerwin_face recv = {left, 0, win, {(2 * i + 1) * FACE, {FACE, 1, 1}, {0, 0}}};
+        CHECK_OK(peerwin_halo_create(ctx, 1, &send, 1, &recv, 0, &halos[i]));
+    }
+    CHECK_OK(peerwin_win_alloc(ctx, 64, &config, &other));
+    for (size_t i = 0; i < PLANS; i += PLANS - 1) {
+        pattern_write(sent, job.rank, (unsigned)i, FACE);
+        segment_store(win, 2 * i * FACE, sent, FACE);
+        DEVICE_OK(device.cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+        CHECK_OK(peerwin_halo_start(halos[i], stream));
+        CHECK_OK(peerwin_halo_finish(halos[i], stream));
+        CUgraphExec graph = end_capture(stream);
+        DEVICE_OK(device.cuGraphLaunch(graph, stream));
+        CHECK_OK(peerwin_stream_sync(ctx, stream));
+        DEVICE_OK(device.cuGraphExecDestroy(graph));
+        segment_load(win, (2 * i + 1) * FACE, came, FACE);
+        pattern_write(sent, left, (unsigned)i, FACE);
+        check_bytes("a face", came, sent, FACE);
+    }
+    for (size_t i = 0; i < PLANS; i++) {
+        CHECK_OK(peerwin_halo_free(halos[i]));
+    }
+    CHECK_OK(peerwin_win_free(other));
+    free(sent);
+    free(came);
+    test_free(ctx, win);
+    device_stream_free(stream);
+}
+
 static void what_is_forked_between_start_and_finish_does_not_wait_for_finish(void) {
     CUstream stream = device_stream_new();
     CUstream side = device_stream_new();
@@ -475,6 +520,7 @@ static const test_case cases[] = {
     TEST_CASE(all_faces_and_fields_are_one_launch, 1, 16),
     TEST_CASE(plans_that_fill_the_device_are_exact_on_streams_and_in_graphs, 1, 4),
     TEST_CASE(small_faces_are_exact_in_graphs, 1, 16),
+    TEST_CASE(many_small_plans_leave_room_for_signals, 2, 3),
     TEST_CASE(what_is_forked_between_start_and_finish_does_not_wait_for_finish, 1, 16),
     TEST_CASE(graphs_run_again_and_again_with_ranks_apart, 1, 0),
     TEST_CASE(a_sender_in_graphs_does_not_get_too_far_ahead, 1, 0),
