@@ -124,8 +124,10 @@ offer_packages() {
     done
     [ ${#missing[@]} -gt 0 ] && may_install || return 0
     [ -n "$updated" ] || try_step "apt-get update" apt-update apt "${soon[@]}" update || true
-    try_step "apt-get install ${missing[*]}" apt-offer apt "${soon[@]}" install -y --no-install-recommends "${missing[@]}" ||
-        say "going on without ${missing[*]}; what needs it is left out"
+    for command in "${missing[@]}"; do
+        try_step "apt-get install $command" "apt-$command" apt "${soon[@]}" install -y --no-install-recommends "$command" ||
+            say "going on without $command; what needs it is left out"
+    done
     hash -r
 }
 

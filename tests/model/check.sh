@@ -5,7 +5,8 @@
 # Checks one form of a model with spin.
 #   check.sh holds MODEL.pml DIR [-DNAME=VALUE...]                         it has no error, and all of it was searched
 #   check.sh breaks assertion|deadlock MODEL.pml DIR [-DNAME[=VALUE]...]   it has an error of this kind
-# DIR is emptied, and holds what spin ($SPIN) and the compiler ($CC) make of it. To see how a form breaks:
+# DIR is emptied, and holds what spin ($SPIN) and the compilers make of it: $CC preprocesses, $PAN_CC, which may be
+# another, compiles the verifier. To see how a form breaks:
 #   cd DIR && spin -t -p -l -g DEFINITIONS MODEL.pml
 #
 # A model that holds must also be without dead code: a statement that is never reached guards nothing.
@@ -38,7 +39,7 @@ model=$(basename -- "$model")
 
 "${SPIN:-spin}" "-P${CC:-cc} -E -x c" -a "$@" "$model" >spin.log 2>&1 || fail "spin does not take it: $(cat spin.log)"
 ! grep -iE 'error|warning' spin.log >&2 || fail "spin has something to say"
-"${CC:-cc}" -O0 -w -DSAFETY -DMEMLIM=2048 -o pan pan.c || fail "the verifier does not compile"
+"${PAN_CC:-${CC:-cc}}" -O0 -w -DSAFETY -DMEMLIM=2048 -o pan pan.c || fail "the verifier does not compile"
 
 # One kind of error hides the other, whichever comes first: what is not asked for is not looked at.
 case $kind in

@@ -445,7 +445,7 @@ static size_t free_of_device(void) {
 
 /* On a real device several jobs share what is to be thousands of cycles in all. */
 static void many_cycles_leave_descriptors_mappings_and_memory_flat(void) {
-    int cycles = test_rounds(3000, device_is_real() ? 700 : 300);
+    int cycles = test_rounds(3000, device_is_real() ? 700 : 120);
     int settled = test_rounds(500, 100);
     size_t descriptors = 0;
     size_t mappings = 0;
