@@ -256,7 +256,7 @@ stencil3d_times() {
 # gpu_tests WHAT LOGNAME EXCLUDED PREFIX...
 gpu_tests() {
     # What the user has set for peerwin is not what the tests test.
-    part "$1" "$2" 200 env "${clean[@]}" "${@:4}" ctest --test-dir "$build" -L '^gpu$' -E "$3" --output-on-failure \
+    part "$1" "$2" 240 env "${clean[@]}" "${@:4}" ctest --test-dir "$build" -L '^gpu$' -E "$3" --output-on-failure \
         --no-tests=error -j 8
 }
 
