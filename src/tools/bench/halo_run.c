@@ -51,8 +51,8 @@ void halo_run_launch(const halo_run *run, int kernel, halo_args *args, uint64_t 
 }
 
 /*
- * A kernel that is loaded by its first launch waits for whatever spins: each is launched with nothing to do, on all
- * ranks before one of them goes on.
+ * A kernel that is loaded by its first launch waits for whatever runs: each is launched alone, with nothing to do, on
+ * all ranks before one of them goes on.
  */
 static bool load_kernels(halo_run *run) {
     static const char *const names[HALO_NUM_KERNELS] = {
@@ -67,11 +67,11 @@ static bool load_kernels(halo_run *run) {
     for (int i = 0; good && i < HALO_NUM_KERNELS; i++)
         good = driver->cuModuleGetFunction(&run->kernels[i], run->module, names[i]) == CUDA_SUCCESS;
     MPI_Allreduce(MPI_IN_PLACE, &good, 1, MPI_INT, MPI_LAND, run->b->comm);
-    for (int i = 0; good && i < HALO_NUM_KERNELS; i++)
+    for (int i = 0; good && i < HALO_NUM_KERNELS; i++) {
         halo_run_launch(run, i, &nothing, 0);
-    if (good)
         bench_cuda_check(driver->cuStreamSynchronize(run->stream), "cuStreamSynchronize");
-    else if (run->b->rank == 0)
+    }
+    if (!good && run->b->rank == 0)
         fputs("peerwin-bench: no kernels for exchanges of ghosts in this build\n", stderr);
     MPI_Barrier(run->b->comm);
     return good;
