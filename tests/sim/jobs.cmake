@@ -116,7 +116,7 @@ set_target_properties(test_secrets PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_B
 peerwin_sim_test(any captures RANKS 2 ON same-gpu)
 # Where kernels may not wait, where each rank has a device, and side by side on one.
 peerwin_sim_test(any halo_streams RANKS 2 ON same-gpu)
-peerwin_sim_test(any halo_streams RANKS 4 ON nvswitch:8)
+peerwin_sim_test(any halo_streams NAME sim.nvswitch.halo_streams RANKS 2 ON nvswitch:8)
 peerwin_sim_test(any halo_streams NAME sim.mps.halo_streams RANKS 3 ON same-gpu
   ENV SIMCUDA_MPS=1 CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=33)
 peerwin_sim_test(any attach RANKS 1 ON nvswitch:8)
