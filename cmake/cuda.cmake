@@ -71,6 +71,19 @@ function(peerwin_cuda_code out)
   set(${out} ${code} -gencode=arch=${newest},code=${newest} PARENT_SCOPE)
 endfunction()
 
+# The same for the examples, which nobody installs: code for the devices that most machines of the field have, and PTX for
+# all others, which their drivers compile at the first start. It halves the time that a build takes.
+function(peerwin_cuda_program_code out)
+  peerwin_cuda_code(code)
+  if(NOT PEERWIN_CUDA_ARCHITECTURES)
+    list(GET code 0 oldest)
+    list(FILTER code INCLUDE REGEX "code=sm_(80|90)$")
+    string(REPLACE code=sm_ code=compute_ oldest ${oldest})
+    list(APPEND code ${oldest})
+  endif()
+  set(${out} ${code} PARENT_SCOPE)
+endfunction()
+
 # peerwin_fatbin(<output> <source> <include directory>...): the rule that compiles kernels, without CUDA's runtime.
 function(peerwin_fatbin output source)
   peerwin_cuda_code(code)
