@@ -129,6 +129,15 @@ static parse_result parse_node_ranks(const char *text, pw_env *env) {
     return parse_number(text, 1, 1000000, &env->node_ranks);
 }
 
+static parse_result parse_halo_pack(const char *text, pw_env *env) {
+    static const word_row words[] = {
+        {"auto", PW_HALO_PACK_AUTO}, {"always", PW_HALO_PACK_ALWAYS}, {"never", PW_HALO_PACK_NEVER}, {NULL, 0}};
+    int value = 0;
+    parse_result result = parse_word(text, words, &value);
+    env->halo_pack = (pw_halo_pack)value;
+    return result;
+}
+
 static parse_result parse_socket_dir(const char *text, pw_env *env) {
     size_t length = strlen(text);
     if (text[0] != '/' || length >= PW_ENV_PATH - 40)
@@ -177,6 +186,11 @@ static const env_row rows[] = {
     {{"PEERWIN_NODE_RANKS", "1 to 1000000", "every so many consecutive ranks pretend to be one node, for tests"},
      PW_ENV_NODE_RANKS,
      parse_node_ranks},
+    {{"PEERWIN_HALO_PACK", "auto, always, never",
+      "thin faces of halo plans on devices: packed where they come over a link and are large, wherever they come from "
+      "another rank, or nowhere"},
+     PW_ENV_HALO_PACK,
+     parse_halo_pack},
     {{"PEERWIN_SOCKET_DIR", "an absolute path of at most 55 characters",
       "directory, writable by this user only, for sockets between ranks in different network namespaces"},
      PW_ENV_SOCKET_DIR,

@@ -13,6 +13,9 @@
 
 enum { PW_ENV_PATH = 96, PW_ENV_LIBRARY = 512 };
 
+/* Which thin faces of halo plans are packed in CUDA space. */
+typedef enum { PW_HALO_PACK_AUTO = 0, PW_HALO_PACK_ALWAYS, PW_HALO_PACK_NEVER } pw_halo_pack;
+
 /* What the environment asks for; `set` has a bit for every variable that was there. */
 typedef struct {
     unsigned set;
@@ -25,6 +28,7 @@ typedef struct {
     int verify;
     pw_log_level log;
     int node_ranks;
+    pw_halo_pack halo_pack;
     char socket_dir[PW_ENV_PATH];
     char cuda_library[PW_ENV_LIBRARY];
 } pw_env;
@@ -42,7 +46,8 @@ enum {
     PW_ENV_SOCKET_DIR = 1 << 9,
     PW_ENV_TRACE = 1 << 10,
     PW_ENV_STATS = 1 << 11,
-    PW_ENV_CUDA_LIBRARY = 1 << 12
+    PW_ENV_CUDA_LIBRARY = 1 << 12,
+    PW_ENV_HALO_PACK = 1 << 13
 };
 
 /* Reads every variable. ARG or UNSUPPORTED with a sentence that names variable, value and the valid values. */

@@ -89,8 +89,25 @@ static int takes_words(const peerwin_halo *halo, int rank) {
 static int words_leave(const pw_draft *d, int i) {
     const pw_face_record *target = d->targets[i];
     return target->words && takes_words(d->halo, d->sent[i].peer) &&
-           (target->place % 2 != 0 || target->place > d->halo->words ||
-            pw_words_for(target->bytes) > d->halo->words - target->place);
+           (target->first_word % 2 != 0 || target->first_word > d->halo->words ||
+            pw_words_for(target->bytes) > d->halo->words - target->first_word);
+}
+
+/* How large a rank's staging area is, or half of it, by what it says of its faces. */
+static uint64_t staging_of(const pw_face_list *list) {
+    uint64_t bytes = 0;
+    for (int i = 0; i < list->num_recv; i++)
+        if (list->recv[i].staged)
+            bytes += pw_pad_round(list->recv[i].bytes, PW_LINE);
+    return bytes;
+}
+
+/* 1 if what I put into that rank's staging area would not stay in it. */
+static int staged_leaves(const pw_draft *d, int i) {
+    const pw_face_record *target = d->targets[i];
+    const uint64_t room = target->staged ? staging_of(&d->lists[d->sent[i].peer]) : 0;
+    return target->staged &&
+           (target->place % PW_LINE != 0 || target->place > room || target->bytes > room - target->place);
 }
 
 /* What the receivers say of their boxes came in a message: nothing may be stored outside their segments. */
@@ -101,7 +118,8 @@ peerwin_status pw_draft_check_targets(const pw_draft *d, const pw_site *site) {
         const peerwin_box box = pw_face_box(d->targets[i]);
         size_t extent = 0;
         if (!win || pw_box_extent(&box, &extent) != 0 || pw_box_bytes(&box) != d->targets[i]->bytes ||
-            (extent > 0 && !pw_in_range(&win->peers[rank], box.offset, extent)) || words_leave(d, i))
+            (extent > 0 && !pw_in_range(&win->peers[rank], box.offset, extent)) || words_leave(d, i) ||
+            staged_leaves(d, i))
             return pw_fail(PEERWIN_ERR_INTERNAL, site, "the face received from rank %d is none of its segment", rank);
     }
     return PEERWIN_OK;
@@ -111,7 +129,7 @@ peerwin_status pw_draft_check_targets(const pw_draft *d, const pw_site *site) {
 
 /* Where the words of a face are at a rank, in its first half. */
 static char *words_at(const peerwin_halo *halo, int rank, const pw_face_record *record) {
-    return (char *)(halo->win->peers[rank].slots + pw_halo_handshake(halo) + record->place);
+    return (char *)(halo->win->peers[rank].slots + pw_halo_handshake(halo) + record->first_word);
 }
 
 static void add_words(const pw_draft *d, pw_moves *moves, int i) {
@@ -135,25 +153,32 @@ static void add_push(const pw_draft *d, pw_moves *moves, int i) {
         pw_moves_add(moves, win, win->peers[face->peer].base, &box, from, &face->box);
 }
 
+static void add_taking(const pw_draft *d, pw_moves *moves, int i) {
+    const peerwin_halo *halo = d->halo;
+    const int me = halo->ctx->rank;
+    const peerwin_face *face = &halo->received[i];
+    const peerwin_box box = pw_box_packed(&face->box, 0);
+    pw_moves_add(moves, face->win, face->win->peers[me].base, &face->box,
+                 words_at(halo, me, &d->records[d->num_sent + i]), &box);
+}
+
 static void add_spread(const pw_draft *d, pw_moves *moves, int i) {
     const peerwin_halo *halo = d->halo;
     const int me = halo->ctx->rank;
     const pw_face_record *record = &d->records[d->num_sent + i];
     const peerwin_face *face = &halo->received[i];
-    if (halo->takes_words) {
-        const peerwin_box packed = pw_box_packed(&face->box, 0);
-        pw_moves_add(moves, face->win, face->win->peers[me].base, &face->box, words_at(halo, me, record), &packed);
-    }
     if (!record->staged)
         return;
     const peerwin_box box = pw_box_packed(&face->box, record->place);
     pw_moves_add(moves, face->win, face->win->peers[me].base, &face->box, halo->win->peers[me].base, &box);
 }
 
-static pw_move *collect_pushes(const pw_draft *d, int rank, int staged, pw_moves *moves, pw_move *list) {
+enum { AS_IT_IS = 1, STAGED = 2 };
+
+static pw_move *collect_pushes(const pw_draft *d, int rank, int which, pw_moves *moves, pw_move *list) {
     moves->list = list;
     for (int i = 0; i < d->num_sent; i++)
-        if (d->sent[i].peer == rank && (int)d->targets[i]->staged == staged)
+        if (d->sent[i].peer == rank && (which & (d->targets[i]->staged ? STAGED : AS_IT_IS)))
             add_push(d, moves, i);
     pw_moves_settle(moves);
     return list + moves->count;
@@ -167,6 +192,14 @@ static pw_move *collect_words(const pw_draft *d, int rank, pw_moves *moves, pw_m
     return list + moves->count;
 }
 
+static pw_move *collect_takings(const pw_draft *d, int rank, pw_moves *moves, pw_move *list) {
+    moves->list = list;
+    for (int i = 0; i < d->num_received; i++)
+        if (d->halo->received[i].peer == rank)
+            add_taking(d, moves, i);
+    return list + moves->count;
+}
+
 static pw_move *collect_spreads(const pw_draft *d, int rank, pw_moves *moves, pw_move *list) {
     moves->list = list;
     for (int i = 0; i < d->num_received; i++)
@@ -176,16 +209,29 @@ static pw_move *collect_spreads(const pw_draft *d, int rank, pw_moves *moves, pw
     return list + moves->count;
 }
 
+/* The kernels of start move all that goes to a rank, wherever it goes. */
+static pw_move *settle_on_streams(const pw_draft *d, pw_halo_neighbor *n, pw_move *list) {
+    list = collect_pushes(d, n->rank, AS_IT_IS | STAGED, &n->push, list);
+    if (n->takes_words)
+        list = collect_words(d, n->rank, &n->post, list);
+    if (d->halo->takes_words)
+        list = collect_takings(d, n->rank, &n->spread, list);
+    return collect_spreads(d, n->rank, &n->unpack, list);
+}
+
+static pw_move *settle_here(const pw_draft *d, pw_halo_neighbor *n, pw_move *list) {
+    peerwin_halo *halo = d->halo;
+    list = collect_pushes(d, n->rank, AS_IT_IS, &n->push, list);
+    list = collect_pushes(d, n->rank, STAGED, &n->post, list);
+    n->half = halo->win->peers[n->rank].bytes / 2;
+    halo->large |= n->push.count > 0 || n->half > LARGE;
+    return collect_spreads(d, n->rank, &n->spread, list);
+}
+
 void pw_draft_settle(const pw_draft *d) {
     peerwin_halo *halo = d->halo;
-    pw_move *list = collect_pushes(d, halo->ctx->rank, 0, &halo->own, halo->moves);
-    for (int i = 0; i < halo->num_neighbors; i++) {
-        pw_halo_neighbor *n = &halo->neighbors[i];
-        list = collect_pushes(d, n->rank, 0, &n->push, list);
-        list =
-            n->takes_words ? collect_words(d, n->rank, &n->post, list) : collect_pushes(d, n->rank, 1, &n->post, list);
-        list = collect_spreads(d, n->rank, &n->spread, list);
-        n->half = halo->win->peers[n->rank].bytes / 2;
-        halo->large |= n->push.count > 0 || n->half > LARGE;
-    }
+    pw_move *list = collect_pushes(d, halo->ctx->rank, AS_IT_IS, &halo->own, halo->moves);
+    for (int i = 0; i < halo->num_neighbors; i++)
+        list = pw_on_streams(halo->ctx) ? settle_on_streams(d, &halo->neighbors[i], list)
+                                        : settle_here(d, &halo->neighbors[i], list);
 }

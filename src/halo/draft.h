@@ -23,6 +23,9 @@ typedef struct {
 /* INTERNAL if a receiver's face, which came in a message, is none of its segment. The faces have been paired. */
 PEERWIN_MUST_USE peerwin_status pw_draft_check_targets(const pw_draft *d, const pw_site *site);
 
+/* Settles which of the faces that come to this rank go through its staging area. They have been described. */
+void pw_draft_stage(pw_draft *d);
+
 /* Settles whose faces travel as words in graphs: the same answers on all ranks. The lists of all are there. */
 void pw_draft_choose_words(pw_draft *d);
 

@@ -20,10 +20,11 @@ typedef struct {
     int64_t peer;
     int64_t tag;
     uint64_t bytes;
-    uint64_t window; /* number of the window that its box lies in */
-    uint64_t staged; /* receive faces: 1 if the sender puts it, packed, ... */
-    uint64_t place;  /* ... to this offset of the staging area */
-    uint64_t words;  /* 1 if words can carry it; place is then that of its first */
+    uint64_t window;     /* number of the window that its box lies in */
+    uint64_t staged;     /* receive faces: 1 if the sender puts it, packed, ... */
+    uint64_t place;      /* ... to this offset of the staging area */
+    uint64_t words;      /* 1 if words can carry it; ... */
+    uint64_t first_word; /* ... receive faces: which is its first */
     uint64_t offset, count[3], stride[2];
 } pw_face_record;
 

@@ -7,8 +7,9 @@
  * A plan has a window of its own. Its signals are the handshake: words per writer, each on a line of its own, which
  * count exchanges. GRANT at a sender: the receiver lets exchange n overwrite its ghosts. ARRIVAL at a receiver: the
  * sender's faces of exchange n are there. Its data is the staging area, into which peers put small faces and those of
- * thin rows, and from which finish spreads them; it has two halves, used by turns. Host space only. In CUDA space
- * further signals carry small faces of exchanges in graphs, as memory/kernels.h says.
+ * thin rows, and from which finish spreads them; it has two halves, used by turns. In CUDA space only thin faces go
+ * there, of which stage.c says, and it is one; and further signals carry small faces of exchanges in graphs, as
+ * memory/kernels.h says.
  */
 #ifndef PW_HALO_HALO_H
 #define PW_HALO_HALO_H
@@ -45,6 +46,7 @@ typedef struct {
     pw_moves push;   /* from my segments to its segments */
     pw_moves post;   /* from my segments to its staging area, or, in graphs, its words */
     pw_moves spread; /* from my staging area, or my words, to my segments */
+    pw_moves unpack; /* CUDA space: from my staging area to my segments */
     size_t half;     /* bytes of half its staging area */
     int takes_words; /* in graphs its faces come as words */
 } pw_halo_neighbor;
@@ -62,7 +64,7 @@ struct peerwin_halo {
     unsigned stride;  /* signals from one word to the next */
     pw_halo_neighbor *neighbors;
     int num_neighbors;
-    size_t half;            /* bytes of half my staging area */
+    size_t half;            /* bytes of half my staging area; CUDA space: of all of it */
     int large;              /* pushes take longer than a fence */
     pw_moves own;           /* from my segments to my segments */
     pw_move *moves;         /* memory of all lists of moves */

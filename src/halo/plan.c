@@ -102,20 +102,6 @@ static void note_neighbor(peerwin_halo *halo, int rank, unsigned role) {
         halo->num_neighbors++;
 }
 
-/* In host space small faces and thin rows from another rank go through my staging area. */
-static void stage(pw_draft *d, pw_face_record *record) {
-    const peerwin_ctx *ctx = d->halo->ctx;
-    const peerwin_box given = pw_face_box(record);
-    const peerwin_box box = pw_box_simplify(&given);
-    const int thin = box.count[0] < PW_THIN_ROW && box.count[1] > 1;
-    if (pw_on_streams(ctx) || record->peer == ctx->rank || pw_box_empty(&box) ||
-        (!thin && record->bytes > PW_HALO_SMALL))
-        return;
-    record->staged = 1;
-    record->place = d->halo->half;
-    d->halo->half += pw_pad_round(record->bytes, PW_LINE);
-}
-
 /* In CUDA space words may carry small faces between ranks, in graphs. Places are for those that come. */
 static void find_words(const pw_draft *d, const peerwin_face *face, int comes, uint64_t *place,
                        pw_face_record *record) {
@@ -123,7 +109,7 @@ static void find_words(const pw_draft *d, const peerwin_face *face, int comes, u
     if (!pw_on_streams(ctx) || record->peer == ctx->rank || pw_box_empty(&face->box))
         return;
     record->words = (uint64_t)pw_box_has_words(face->win->peers[ctx->rank].base, &face->box);
-    record->place = comes ? *place : 0;
+    record->first_word = comes ? *place : 0;
     if (comes)
         *place += pw_words_for(record->bytes);
 }
@@ -140,13 +126,13 @@ static void describe(pw_draft *d) {
     for (int i = 0; i < d->num_received; i++) {
         pw_face_record *record = &d->records[d->num_sent + i];
         *record = pw_face_describe(&halo->received[i]);
-        stage(d, record);
         find_words(d, &halo->received[i], 1, &place, record);
         note_window(halo, halo->received[i].win);
         note_neighbor(halo, halo->received[i].peer, PW_HALO_SENDS_TO_ME);
     }
     for (int i = 0; i < halo->num_neighbors; i++)
         d->ranks[i] = halo->neighbors[i].rank;
+    pw_draft_stage(d);
 }
 
 static peerwin_status check_arguments(const peerwin_ctx *ctx, const pw_faces *faces, unsigned flags,
@@ -254,7 +240,8 @@ static peerwin_status make_window(pw_draft *d, const pw_site *site) {
     config.num_neighbors = halo->num_neighbors;
     config.num_signals = pw_halo_handshake(halo) + 2 * (unsigned)halo->words;
     config.name = "halo plan";
-    peerwin_status status = pw_win_make(halo->ctx, 2 * halo->half, &config, &halo->win, site);
+    peerwin_status status =
+        pw_win_make(halo->ctx, pw_on_streams(halo->ctx) ? halo->half : 2 * halo->half, &config, &halo->win, site);
     if (status == PEERWIN_OK)
         halo->win->of_plan = 1;
     return status;

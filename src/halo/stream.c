@@ -2,8 +2,8 @@
  * Copyright (c) 2026, the peerwin contributors.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The exchange in CUDA space: one launch for start and one for finish. Nothing is staged: a kernel stores strided rows
- * into a peer's memory as it does into its own.
+ * The exchange in CUDA space: one launch for start and one for finish. A kernel stores strided rows into a peer's
+ * memory as it does into its own; only thin faces from other devices are packed (stage.c), and finish unpacks them.
  *
  * The order is that of exchange.c, in stream order. Where kernels may wait, that of start grants, waits for the grants
  * and tells of the arrivals itself; a plan too large for that awaits the grants before it. Elsewhere the stream waits,
@@ -90,19 +90,24 @@ static pw_launch_meeting meeting_of(const exchange *x, uint64_t *count) {
     return meeting;
 }
 
-static pw_push_args push_args(const exchange *x, int grants, int waits) {
-    const pw_halo_table *table = &x->halo->table;
-    const pw_halo_work *work = &table->push[x->series];
+static pw_push_args move_args(const exchange *x, const pw_halo_work *work, int waits) {
     return (pw_push_args){.blocks = work->blocks,
                           .parts = work->parts,
                           .moves = work->moves,
-                          .tickets = table->tickets,
-                          .grants = table->grants[x->series],
-                          .over = is_counted(x) ? table->finishes : NULL,
-                          .num_grants = grants ? table->num_sources : 0,
+                          .tickets = x->halo->table.tickets,
                           .num_blocks = work->num_blocks,
                           .waits = waits != 0,
                           .apart = work->apart != 0};
+}
+
+static pw_push_args push_args(const exchange *x, int grants, int waits) {
+    const pw_halo_table *table = &x->halo->table;
+    pw_push_args args = move_args(x, &table->push[x->series], waits);
+    args.grants = table->grants[x->series];
+    args.num_grants = grants ? table->num_sources : 0;
+    args.over = is_counted(x) ? table->finishes : NULL;
+    args.behind = 1;
+    return args;
 }
 
 /* Moves everything; grants and waits if the plan's blocks do that themselves. */
@@ -114,6 +119,24 @@ static peerwin_status push(exchange *x, int grants, int waits) {
         return PEERWIN_OK;
     if (waits && !is_counted(x))
         expect(x, PW_HALO_GRANT, PW_HALO_GETS_FROM_ME);
+    if (waits)
+        pw_watchdog_expect_kernels(x->halo->ctx);
+    return pw_launch_push(x->halo->ctx->gpu, x->step.stream, &meeting, &args, x->step.site);
+}
+
+/*
+ * Moves what came packed to the ghosts; waits for it if the plan's blocks do that themselves. The staging area needs no
+ * other half: its next faces come when this rank has granted them, so after this kernel, which reads it. Grants are
+ * releases by what follows on the stream, a kernel that publishes or a memory operation, and the sender acquires its
+ * grant before it stores. Faces are there by the same arrivals as those that came straight to the ghosts.
+ */
+static peerwin_status unpack(exchange *x, int waits) {
+    const pw_halo_table *table = &x->halo->table;
+    const pw_launch_meeting meeting = meeting_of(x, table->finishes);
+    pw_push_args args = move_args(x, &table->unpack[x->series], waits);
+    args.over = is_counted(x) ? table->starts : NULL;
+    if (waits && !is_counted(x))
+        expect(x, PW_HALO_ARRIVAL, PW_HALO_SENDS_TO_ME);
     if (waits)
         pw_watchdog_expect_kernels(x->halo->ctx);
     return pw_launch_push(x->halo->ctx->gpu, x->step.stream, &meeting, &args, x->step.site);
@@ -216,7 +239,7 @@ static peerwin_status await_arrivals(exchange *x) {
     return status == PEERWIN_OK ? pw_stream_acquire(x->halo->ctx, x->step.stream, x->step.site) : status;
 }
 
-/* Faces that travel as words bring no arrival. */
+/* Faces that travel as words bring no arrival. If a kernel follows that unpacks, that one counts. */
 static peerwin_status count_arrivals(exchange *x) {
     const peerwin_halo *halo = x->halo;
     const pw_halo_table *table = &halo->table;
@@ -225,12 +248,12 @@ static peerwin_status count_arrivals(exchange *x) {
                                 .parts = table->take.parts,
                                 .moves = table->take.moves,
                                 .num_blocks = table->take.num_blocks,
-                                .over = table->starts,
+                                .over = table->unpack[x->series].num_blocks > 0 ? NULL : table->starts,
                                 .apart = table->take.apart != 0};
     return halo->num_neighbors > 0 ? await_by_kernel(x, table->finishes, &args) : PEERWIN_OK;
 }
 
-static peerwin_status finish(exchange *x) {
+static peerwin_status await_faces(exchange *x) {
     const peerwin_halo *halo = x->halo;
     const pw_halo_table *table = &halo->table;
     const pw_await_args args = {.waits = table->arrivals[x->series], .num_waits = table->num_sources};
@@ -242,6 +265,16 @@ static peerwin_status finish(exchange *x) {
         return await_arrivals(x);
     expect(x, PW_HALO_ARRIVAL, PW_HALO_SENDS_TO_ME);
     return await_by_kernel(x, table->finishes, &args);
+}
+
+static peerwin_status finish(exchange *x) {
+    const pw_halo_work *work = &x->halo->table.unpack[x->series];
+    if (work->num_blocks == 0)
+        return await_faces(x);
+    if (work->waits && !x->flags)
+        return unpack(x, 1);
+    peerwin_status status = await_faces(x);
+    return status == PEERWIN_OK ? unpack(x, 0) : status;
 }
 
 /* ---- the sequence ---- */

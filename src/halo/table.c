@@ -21,7 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LANE_ITEMS = 4, LANE_ITEMS_WAITING = 8, WAVES = 2 };
+enum { LANE_ITEMS = 4, LANE_ITEMS_WAITING = 8, LANE_ITEMS_UNPACKING = 1 << 20, WAVES = 2 };
 
 /* Up to so many blocks parts have moves of their own: some 64 KiB. */
 enum { BLOCKS_APART = 60 };
@@ -40,12 +40,12 @@ typedef struct {
     uint32_t num_targets, num_moves;
     uint32_t per_part; /* items */
     uint32_t num_blocks;
-    int takes, waits, apart;
+    int takes, unpacks, waits, apart;
     pw_push_move *moves;
     size_t blocks, parts, laid;
 } draft;
 
-enum { TAKE = PW_HALO_SERIES, DRAFTS };
+enum { TAKE = PW_HALO_SERIES, UNPACK, DRAFTS = UNPACK + PW_HALO_SERIES };
 
 /* The table as the host makes it. */
 typedef struct {
@@ -91,6 +91,24 @@ static void list_sources(const layout *l, draft *d) {
             add_target(l, d, &halo->neighbors[i].spread, &halo->neighbors[i], 1);
 }
 
+static int is_packed(const peerwin_halo *halo) {
+    for (int i = 0; i < halo->num_neighbors; i++)
+        if (halo->neighbors[i].unpack.count > 0)
+            return 1;
+    return 0;
+}
+
+/* Those that wait do so for all that comes, so they are finish; what comes as words needs none. */
+static void list_unpacks(const layout *l, draft *d, int series) {
+    const peerwin_halo *halo = l->halo;
+    d->unpacks = 1;
+    if (!is_packed(halo) || (series == PW_SERIES_CAPTURED && halo->takes_words))
+        return;
+    for (int i = 0; i < halo->num_neighbors; i++)
+        if (halo->neighbors[i].roles & PW_HALO_SENDS_TO_ME)
+            add_target(l, d, &halo->neighbors[i].unpack, &halo->neighbors[i], 0);
+}
+
 static void list_all(layout *l) {
     const peerwin_halo *halo = l->halo;
     for (int i = 0; i < halo->num_neighbors; i++) {
@@ -99,6 +117,8 @@ static void list_all(layout *l) {
     }
     for (int series = 0; series < PW_HALO_SERIES; series++)
         list_targets(l, &l->drafts[series], series);
+    for (int series = 0; series < PW_HALO_SERIES; series++)
+        list_unpacks(l, &l->drafts[UNPACK + series], series);
     list_sources(l, &l->drafts[TAKE]);
 }
 
@@ -139,10 +159,14 @@ static int has_words(const draft *d) {
     return 0;
 }
 
-/* The shortest parts of which there are few enough to wait, 0 if there are none. One block more gives the grants. */
+/*
+ * The shortest parts of which there are few enough to wait, 0 if there are none. One block more gives the grants. What
+ * is unpacked stays on the device, and a block of each multiprocessor keeps its memory busy; so parts are as long as
+ * they must be, and finish is one launch.
+ */
 static uint64_t find_waiting(const draft *d, uint64_t share) {
     uint64_t items = has_words(d) ? 1 : LANE_ITEMS;
-    for (; items <= LANE_ITEMS_WAITING; items *= 2)
+    for (; items <= (d->unpacks ? LANE_ITEMS_UNPACKING : LANE_ITEMS_WAITING); items *= 2)
         if (all_blocks(d, items * PW_PUSH_WARP) < share)
             return items * PW_PUSH_WARP;
     return 0;
@@ -220,6 +244,12 @@ static void write_words(const layout *l) {
     }
 }
 
+/* What is unpacked has arrived, and is told to nobody. */
+static pw_push_block unpacking_block(const layout *l, int series, uint32_t number, uint32_t blocks) {
+    const target *t = &l->drafts[UNPACK + series].targets[number];
+    return (pw_push_block){.grant = mine(l->halo, PW_HALO_ARRIVAL, series, t->neighbor->rank), .blocks = blocks};
+}
+
 /* Words say themselves that they are there, and their half was free when the exchange before this one was granted. */
 static pw_push_block block_of(const layout *l, int series, uint32_t number, uint32_t blocks) {
     const target *t = &l->drafts[series].targets[number];
@@ -271,7 +301,7 @@ static void write_draft(const layout *l, int number) {
         write_parts(d, &d->targets[i], part);
         part += (size_t)blocks * PW_PUSH_WARPS;
         for (uint32_t k = 0; k < blocks && number != TAKE; k++)
-            *block++ = block_of(l, number, i, blocks);
+            *block++ = d->unpacks ? unpacking_block(l, number - UNPACK, i, blocks) : block_of(l, number, i, blocks);
     }
     write_moves(l, d);
 }
@@ -296,6 +326,7 @@ static void point(pw_halo_table *table, const layout *l) {
     table->take = work_of(base, &l->drafts[TAKE]);
     for (uint32_t series = 0; series < PW_HALO_SERIES; series++) {
         table->push[series] = work_of(base, &l->drafts[series]);
+        table->unpack[series] = work_of(base, &l->drafts[UNPACK + series]);
         table->grants[series] = (uint64_t *const *)(void *)(base + l->grants) + series * l->num_sources;
         table->arrivals[series] = (const uint64_t *const *)(void *)(base + l->arrivals) + series * l->num_sources;
         table->permits[series] = (const uint64_t *const *)(void *)(base + l->permits) + series * l->num_targets;
@@ -310,7 +341,7 @@ static int on_one_device(const peerwin_halo *halo) {
         for (int rank = 0; rank < halo->ctx->size; rank++)
             if (halo->windows[i]->peers[rank].kind == PEERWIN_HANDLE_HOST)
                 return 0;
-    return 1;
+    return !is_packed(halo) || halo->ctx->memory->kind != PEERWIN_HANDLE_HOST;
 }
 
 /* All blocks of both must be there at once, and all that comes must come as words. */
@@ -350,7 +381,8 @@ static int take_memory(layout *l) {
     size_t moves = (size_t)halo->own.count;
     int all = 1;
     for (int i = 0; i < halo->num_neighbors; i++)
-        moves += (size_t)(halo->neighbors[i].push.count + halo->neighbors[i].spread.count);
+        moves +=
+            (size_t)(halo->neighbors[i].push.count + halo->neighbors[i].spread.count + halo->neighbors[i].unpack.count);
     for (int i = 0; i < DRAFTS; i++) {
         l->drafts[i].targets = calloc((size_t)halo->num_neighbors + 1, sizeof(target));
         l->drafts[i].moves = calloc(moves + 1, sizeof(pw_push_move));

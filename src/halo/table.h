@@ -30,7 +30,8 @@ typedef struct {
 typedef struct {
     void *memory; /* NULL: none */
     pw_halo_work push[PW_HALO_SERIES];
-    pw_halo_work take; /* in graphs: the words of small faces; no blocks if they come as they are */
+    pw_halo_work take;                   /* in graphs: the words of small faces; no blocks if they come as they are */
+    pw_halo_work unpack[PW_HALO_SERIES]; /* what came packed; no blocks if nothing does */
     uint32_t *tickets;
     uint64_t *starts, *finishes;                     /* in graphs: exchanges that are over, for the kernels of either */
     uint32_t *done;                                  /* in graphs: blocks of a kernel that is start and finish */

@@ -199,11 +199,12 @@ typedef struct pw_push_args {
     const pw_push_move *moves;
     uint32_t *tickets;       /* one per target: count its blocks that are done, are 0 before and after */
     uint64_t *const *grants; /* words at the ranks that push to this one */
-    uint64_t *over;          /* becomes the epoch before this one; NULL = nothing does */
+    uint64_t *over;          /* becomes the epoch `behind` this one; NULL = nothing does */
     uint32_t num_grants;
     uint32_t num_blocks;
     uint32_t waits; /* for the targets' grants; else the stream has */
     uint32_t apart; /* every part has a move of its own, that of its number: one step less in a row */
+    uint32_t behind;
     /* In graphs whose finish follows start at once both are one kernel: further blocks take words, as of AWAIT. All
        blocks look for the epoch, so the one that is done last counts it. */
     uint32_t num_takes; /* blocks */

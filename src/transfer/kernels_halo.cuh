@@ -346,7 +346,7 @@ PW_KERNEL void __launch_bounds__(PW_PUSH_LANES, PW_PUSH_RESIDENT) pw_kernel_push
         }
     }
     if (a.over && blockIdx.x == 0 && threadIdx.x == 0)
-        pw_dev_store(a.over, epoch - 1);
+        pw_dev_store(a.over, epoch - a.behind);
     if (a.done) {
         __syncthreads();
         count_done(&a, epoch);

@@ -101,6 +101,7 @@ peerwin_status pw_settings_read(const peerwin_config *config, const pw_site *sit
         .device = merged.device,
         .devices = merged.devices,
         .num_devices = merged.num_devices,
+        .halo_pack = env.halo_pack,
     };
     memcpy(settings_out->cuda_library, env.cuda_library, sizeof env.cuda_library);
     memcpy(settings_out->socket_dir, env.socket_dir, sizeof env.socket_dir);

@@ -18,6 +18,7 @@ typedef struct {
     int device; /* PEERWIN_DEVICE_... */
     const int *devices;
     int num_devices;
+    pw_halo_pack halo_pack; /* each rank decides for what comes to it */
     char cuda_library[PW_ENV_LIBRARY];
 } pw_settings;
 

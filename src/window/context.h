@@ -147,6 +147,7 @@ struct peerwin_ctx {
     uint32_t next_window;
     pw_plan *plans; /* list of the halo plans that are alive; window.h */
     uint32_t next_plan;
+    pw_halo_pack halo_pack; /* which thin faces of plans come to this rank packed */
 
     pw_series barrier, reduce;
 

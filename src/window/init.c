@@ -138,6 +138,7 @@ static void settle(peerwin_ctx *ctx, const pw_settings *settings) {
     MPI_Query_thread(&ctx->mpi_threads);
     ctx->flags = settings->options.flags;
     ctx->timeout_ms = settings->options.timeout_ms;
+    ctx->halo_pack = settings->halo_pack;
     ctx->layout = pw_pad_layout_of(ctx->size);
     ctx->series_request = MPI_REQUEST_NULL;
     ctx->node_comm = ctx->direct_comm = ctx->series_comm = MPI_COMM_NULL;

@@ -3,19 +3,23 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * The staging area of halo plans in host space, src/halo/exchange.c, and with WORDS that of small faces in graphs on
- * devices, kernels PUSH and AWAIT in src/transfer/kernels.cu.
+ * devices, kernels PUSH and AWAIT in src/transfer/kernels.cu, and with PACKED that of thin faces on devices,
+ * src/halo/stream.c.
  *
  * Modelled: N ranks, one plan whose faces are all staged, from each rank to those above it, or BOTH_WAYS: then ranks
  * wait for each other's faces too, and hardly need the grants. For every pair there is a word of grants at the sender, a
- * word of arrivals at the receiver, and two halves of a room at the receiver, used by turns. start grants the exchange, unless release did, and puts its faces as soon as the receiver has granted the
- * exchange before: not this one, since the ghosts are written by the receiver itself, in finish. finish waits for the
- * arrivals and reads the rooms. A rank may release after finish, or leave it to the next start.
+ * word of arrivals at the receiver, and two halves of a room at the receiver, used by turns. start grants the exchange,
+ * unless release did, and puts its faces as soon as the receiver has granted the exchange before: not this one, since
+ * the ghosts are written by the receiver itself, in finish. finish waits for the arrivals and reads the rooms. A rank may
+ * release after finish, or leave it to the next start.
+ * With PACKED the room has no halves, and faces are put when the receiver has granted this very exchange.
  * With WORDS there are no arrivals: what lies in a room, one word, says of which exchange it is, and is awaited itself.
  * Left out: the wrap of counters, ghosts (nobody else writes them), faces that are not staged (halo.pml).
  *
  * Always: no room is written while it is read; what is read is of this exchange; all get through.
  * Guards: ONE_HALF (the halves are one), NO_GRANT (faces are put at once), GRANT_OLD (start waits for the grant of the
- * exchange before the one before; WORDS_GRANT_OLD: the same with WORDS), GRANT_EARLY (the next exchange is granted
+ * exchange before the one before; WORDS_GRANT_OLD: the same with WORDS; PACKED_GRANT_OLD: with PACKED, for that of the
+ * exchange before), GRANT_EARLY (the next exchange is granted
  * before the rooms are read).
  */
 #ifdef WORDS_GRANT_OLD
@@ -28,15 +32,24 @@
 #ifndef ROUNDS
 #define ROUNDS 5
 #endif
-#ifdef ONE_HALF
+#ifdef PACKED_GRANT_OLD
+#define PACKED
+#define GRANT_OLD
+#endif
+#if defined(ONE_HALF) || defined(PACKED)
 #define HALVES 1
 #else
 #define HALVES 2
 #endif
-#ifdef GRANT_OLD
-#define BEHIND 2
+#ifdef PACKED
+#define BEHIND_AT_MOST 0
 #else
-#define BEHIND 1
+#define BEHIND_AT_MOST 1
+#endif
+#ifdef GRANT_OLD
+#define BEHIND (BEHIND_AT_MOST + 1)
+#else
+#define BEHIND BEHIND_AT_MOST
 #endif
 
 #ifdef BOTH_WAYS

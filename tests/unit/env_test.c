@@ -51,6 +51,7 @@ static void nothing_set_means_defaults(void **state) {
     assert_int_equal(env.set, 0);
     assert_int_equal(env.log, PW_LOG_WARN);
     assert_int_equal(env.verify, 1);
+    assert_int_equal(env.halo_pack, PW_HALO_PACK_AUTO);
 }
 
 static void an_empty_value_is_no_value(void **state) {
@@ -76,6 +77,9 @@ static void valid_values_are_taken(void **state) {
     assert_int_equal(read_with("PEERWIN_VERIFY", "0").verify, 0);
     assert_int_equal(read_with("PEERWIN_LOG", "debug").log, PW_LOG_DEBUG);
     assert_int_equal(read_with("PEERWIN_NODE_RANKS", "1000000").node_ranks, 1000000);
+    assert_int_equal(read_with("PEERWIN_HALO_PACK", "auto").halo_pack, PW_HALO_PACK_AUTO);
+    assert_int_equal(read_with("PEERWIN_HALO_PACK", "always").halo_pack, PW_HALO_PACK_ALWAYS);
+    assert_int_equal(read_with("PEERWIN_HALO_PACK", "never").halo_pack, PW_HALO_PACK_NEVER);
     assert_string_equal(read_with("PEERWIN_SOCKET_DIR", "/tmp").socket_dir, "/tmp");
     assert_int_equal(read_with("PEERWIN_NODE_RANKS", "4").set, PW_ENV_NODE_RANKS);
 }
@@ -90,7 +94,7 @@ static void everything_else_is_refused(void **state) {
         {"PEERWIN_TIMEOUT", "3 s"},     {"PEERWIN_TIMEOUT", "1e400"},      {"PEERWIN_STRICT", "2"},
         {"PEERWIN_STRICT", "true"},     {"PEERWIN_VERIFY", "-1"},          {"PEERWIN_LOG", "WARN"},
         {"PEERWIN_NODE_RANKS", "0"},    {"PEERWIN_NODE_RANKS", "1000001"}, {"PEERWIN_NODE_RANKS", "4294967297"},
-        {"PEERWIN_NODE_RANKS", "two"},  {"PEERWIN_SOCKET_DIR", "tmp"},
+        {"PEERWIN_NODE_RANKS", "two"},  {"PEERWIN_SOCKET_DIR", "tmp"},     {"PEERWIN_HALO_PACK", "1"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -141,7 +145,7 @@ static void every_variable_has_help(void **state) {
         assert_true(strlen(pw_env_row(count)->values) > 0);
         assert_true(strlen(pw_env_row(count)->help) > 10);
     }
-    assert_int_equal(count, 13);
+    assert_int_equal(count, 14);
     assert_null(pw_env_row(-1));
 }
 
