@@ -22,9 +22,6 @@
 #include "transfer/stream_meet.h"
 #include "window/watchdog.h"
 
-/* Up to so many words are awaited by the stream rather than by a kernel: 1.4 us each, where a launch takes 2.3 to 4. */
-enum { FEW_WORDS = 2 };
-
 typedef struct {
     peerwin_halo *halo;
     pw_step step;
@@ -261,7 +258,7 @@ static peerwin_status await_faces(exchange *x) {
         return count_arrivals(x);
     if (table->num_sources == 0)
         return PEERWIN_OK;
-    if (!halo->ctx->kernels_wait || table->num_sources <= FEW_WORDS)
+    if (!halo->ctx->kernels_wait || table->num_sources <= PW_HALO_FEW_WORDS)
         return await_arrivals(x);
     expect(x, PW_HALO_ARRIVAL, PW_HALO_SENDS_TO_ME);
     return await_by_kernel(x, table->finishes, &args);

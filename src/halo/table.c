@@ -160,13 +160,17 @@ static int has_words(const draft *d) {
 }
 
 /*
- * The shortest parts of which there are few enough to wait, 0 if there are none. One block more gives the grants. What
- * is unpacked stays on the device, and a block of each multiprocessor keeps its memory busy; so parts are as long as
- * they must be, and finish is one launch.
+ * What is unpacked stays on the device, where a block of each multiprocessor does nearly as well as more. So where the
+ * stream would take longer to wait for all that comes, parts are as long as they must be.
  */
+static uint64_t most_items(const draft *d) {
+    return d->unpacks && d->num_targets > PW_HALO_FEW_WORDS ? LANE_ITEMS_UNPACKING : LANE_ITEMS_WAITING;
+}
+
+/* The shortest parts of which there are few enough to wait, 0 if there are none. One block more gives the grants. */
 static uint64_t find_waiting(const draft *d, uint64_t share) {
     uint64_t items = has_words(d) ? 1 : LANE_ITEMS;
-    for (; items <= (d->unpacks ? LANE_ITEMS_UNPACKING : LANE_ITEMS_WAITING); items *= 2)
+    for (; items <= most_items(d); items *= 2)
         if (all_blocks(d, items * PW_PUSH_WARP) < share)
             return items * PW_PUSH_WARP;
     return 0;

@@ -125,16 +125,20 @@ peerwin_sim_test(any halo_streams NAME sim.mps.halo_streams RANKS 3 ON same-gpu
 set(rows thin_faces_are_packed_where_they_come_over_a_link)
 peerwin_sim_test(any halo_streams NAME sim.links.halo_streams RANKS 4 ON nvswitch:2 ARGS ${rows})
 function(peerwin_sim_packed program)
-  peerwin_sim_test(any ${program} NAME sim.packed.${program} ${ARGN} ENV PEERWIN_HALO_PACK=always)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "ON" "RANKS;ARGS;ENV")
+  peerwin_sim_test(any ${program} NAME sim.packed.${program} RANKS ${arg_RANKS} ON ${arg_ON} ARGS ${arg_ARGS}
+    ENV PEERWIN_HALO_PACK=always ${arg_ENV})
 endfunction()
 peerwin_sim_packed(halo RANKS 2 ON same-gpu)
-peerwin_sim_packed(halo RANKS 4 ON nvswitch:8 ARGS random_lists_of_faces_arrive_byte_for_byte)
+# With few multiprocessors to a rank plans soon have more blocks than may wait.
+peerwin_sim_packed(halo RANKS 4 ON same-gpu ARGS random_lists_of_faces_arrive_byte_for_byte
+  ENV SIMCUDA_MPS=1 CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=4)
 peerwin_sim_packed(halo_steps RANKS 2 ON nvswitch:8)
-peerwin_sim_packed(halo_cases RANKS 2 ON same-gpu ARGS
-  c18_large_thin_faces_are_exact regrid_2000_times_leaves_memory_flat)
-set(fill plans_that_fill_the_device_are_exact_on_streams_and_in_graphs)
+peerwin_sim_packed(halo_cases RANKS 2 ON same-gpu
+  ARGS c18_large_thin_faces_are_exact regrid_2000_times_leaves_memory_flat)
 peerwin_sim_packed(halo_streams RANKS 2 ON nvswitch:8 ARGS !thin_faces_of_cells_of_every_size_are_exact)
-peerwin_sim_packed(halo_streams RANKS 4 ON same-gpu ARGS !${fill})
+peerwin_sim_packed(halo_streams RANKS 4 ON same-gpu ARGS all_faces_and_fields_are_one_launch
+  small_faces_are_exact_in_graphs graphs_run_again_and_again_with_ranks_apart ${rows})
 peerwin_sim_test(any attach RANKS 1 ON nvswitch:8)
 peerwin_sim_test(any attach RANKS 3 ON pcie:4 ENV PWTEST_STREAM=own)
 
