@@ -5,6 +5,7 @@
  * Halo plans on devices: how many launches an exchange takes, plans that fill the device, rows of every thickness,
  * graphs that run again and again with ranks apart in time, several plans and streams, and how waits end there.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -136,7 +137,7 @@ static void check_mesh(const mesh *m, unsigned step) {
 /* What the environment says of thin faces. */
 static int packing_is(const char *value) {
     const char *text = getenv("PEERWIN_HALO_PACK");
-    return strcmp(text != NULL ? text : "auto", value) == 0;
+    return strcmp(text != NULL && text[0] != '\0' ? text : "auto", value) == 0;
 }
 
 static void all_faces_and_fields_are_one_launch(void) {
@@ -553,6 +554,24 @@ static void thin_faces_are_packed_where_they_come_over_a_link(void) {
     test_free(ctx, win);
 }
 
+/* Who receives decides, and whoever sends follows. */
+static void ranks_may_differ_in_what_they_pack(void) {
+    const char *before = getenv("PEERWIN_HALO_PACK");
+    char kept[16] = "";
+    (void)snprintf(kept, sizeof(kept), "%s", before != NULL ? before : "");
+    CHECK(setenv("PEERWIN_HALO_PACK", job.rank % 2 == 0 ? "always" : "never", 1) == 0);
+    mesh m = make_mesh(1152, 1);
+    CHECK(setenv("PEERWIN_HALO_PACK", kept, 1) == 0);
+    for (unsigned step = 1; step <= 3; step++) {
+        write_mesh(&m, step);
+        CHECK_OK(peerwin_halo_start(m.halo, job.stream));
+        CHECK_OK(peerwin_halo_finish(m.halo, job.stream));
+        check_done(m.ctx);
+        check_mesh(&m, step);
+    }
+    free_mesh(&m);
+}
+
 /* ------------------------------------------------------------------------------------------- how waits may end */
 
 /* In a finish of as many words as there are other ranks, and in the graph's. */
@@ -593,6 +612,7 @@ static const test_case cases[] = {
     TEST_CASE(plans_on_two_streams_run_beside_each_other, 1, 0),
     TEST_CASE(thin_faces_of_cells_of_every_size_are_exact, 1, 0),
     TEST_CASE(thin_faces_are_packed_where_they_come_over_a_link, 2, 4),
+    TEST_CASE(ranks_may_differ_in_what_they_pack, 2, 16),
     TEST_CASE(an_abort_ends_finish_on_streams_and_in_graphs, 2, 16),
 };
 TEST_MAIN(cases)

@@ -1,0 +1,51 @@
+/*
+ * Copyright (c) 2026, the peerwin contributors.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Work of one kind of kernel in the making: what goes to which rank, or comes from it, in parts for warps.
+ */
+#ifndef PW_HALO_DEAL_H
+#define PW_HALO_DEAL_H
+
+#include "halo/halo.h"
+#include "halo/lay.h"
+
+/* What goes to one rank, or comes from one. */
+typedef struct {
+    const pw_moves *moves;
+    const pw_halo_neighbor *neighbor; /* NULL = this rank */
+    int words;                        /* as words */
+    pw_push_move *laid;
+} pw_target;
+
+/* Offsets are in bytes from the beginning of the table. */
+typedef struct {
+    pw_target *targets;
+    uint32_t num_targets, num_moves;
+    uint32_t per_part; /* items */
+    uint32_t num_blocks;
+    int takes, unpacks, waits, apart;
+    pw_push_move *moves;
+    size_t blocks, parts, laid;
+} pw_deal;
+
+/* Takes in a target; there is room. `pitch` is that of the halves of words. */
+void pw_deal_add(pw_deal *d, const pw_moves *moves, const pw_halo_neighbor *neighbor, int words, size_t pitch);
+
+/*
+ * All are in: settles how long parts are, and whether blocks may wait. Where kernels may wait on a device that ranks
+ * share, the driver counts the multiprocessors of this rank's share only.
+ */
+void pw_deal_settle(const peerwin_ctx *ctx, pw_deal *d);
+
+/* The blocks of a target: one that has nothing to move is told so all the same. */
+uint64_t pw_deal_blocks(const pw_target *t, uint64_t per_part);
+
+/* How many moves are in the table: at least one, which is loaded for parts without items. */
+size_t pw_deal_moves(const pw_deal *d);
+
+/* Writes the parts of a target, and the moves of all when all parts are written. */
+void pw_deal_write_parts(const pw_deal *d, const pw_target *t, pw_push_part *part);
+void pw_deal_write_moves(const pw_deal *d, char *table);
+
+#endif
