@@ -143,6 +143,9 @@ typedef struct {
  * the boxes may have different rows. Moves are cut into parts of about as many items, one for each warp, so that the
  * work is the same everywhere whatever the faces are. The blocks of a target push to one rank, and tell it when the
  * last of them is done. The table that says all this is device memory of the plan, written once, but for the tickets.
+ *
+ * What came packed is unpacked by the same kernel: then the `grant` of a block is the arrival of the rank that it came
+ * from, and nobody is told.
  */
 enum { PW_PUSH_WARP = 32, PW_PUSH_WARPS = 8, PW_PUSH_LANES = PW_PUSH_WARP * PW_PUSH_WARPS, PW_PUSH_RESIDENT = 3 };
 
