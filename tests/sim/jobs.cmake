@@ -78,7 +78,8 @@ peerwin_sim_test(any halo RANKS 4 ON nvswitch:8 ENV PWTEST_STREAM=own)
 peerwin_sim_test(any halo_cases RANKS 2 ON same-gpu)
 peerwin_sim_test(legacy halo_misuse RANKS 2 ON pcie:4)
 peerwin_sim_test(any halo_steps RANKS 3 ON same-gpu ENV PWTEST_STREAM=own)
-peerwin_sim_test(any halo_steps NAME sim.onequeue.halo_steps RANKS 2 ON nvswitch:8 ENV SIMCUDA_ONE_QUEUE=1)
+peerwin_sim_test(any halo_steps NAME sim.onequeue.halo_steps RANKS 2 ON nvswitch:8
+  ENV SIMCUDA_ONE_QUEUE=1 PEERWIN_HALO_PACK=always)
 
 # All streams of a context in one queue: what leads to a wait's end must stand before it.
 peerwin_sim_test(any sync NAME sim.onequeue.sync RANKS 2 ON same-gpu ENV SIMCUDA_ONE_QUEUE=1)
@@ -133,7 +134,6 @@ peerwin_sim_packed(halo RANKS 2 ON same-gpu)
 # With few multiprocessors to a rank plans soon have more blocks than may wait.
 peerwin_sim_packed(halo RANKS 4 ON same-gpu ARGS random_lists_of_faces_arrive_byte_for_byte
   ENV SIMCUDA_MPS=1 CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=4)
-peerwin_sim_packed(halo_steps RANKS 2 ON nvswitch:8)
 peerwin_sim_packed(halo_cases RANKS 2 ON same-gpu
   ARGS c18_large_thin_faces_are_exact regrid_2000_times_leaves_memory_flat)
 peerwin_sim_packed(halo_streams RANKS 2 ON nvswitch:8 ARGS !thin_faces_of_cells_of_every_size_are_exact)
