@@ -136,7 +136,9 @@ typedef enum {
  */
 typedef enum {
     PEERWIN_BARRIER_AUTO = 0,
-    PEERWIN_BARRIER_EVENT = 1, /* interprocess events; blocks the host until all have called; one machine only */
+    PEERWIN_BARRIER_EVENT = 1, /* interprocess events; blocks the host until all have called; one machine only. What a
+                                  peer that dies had not got to stays awaited for ever: the library's waits return
+                                  PEER_LOST, but the stream is stuck, and so is who waits for it in the driver */
     PEERWIN_BARRIER_MEMOP = 2, /* stream memory operations: takes no processor of the device */
     PEERWIN_BARRIER_KERNEL = 3 /* a small kernel that waits: slow where ranks take turns on a device */
 } peerwin_barrier_kind;

@@ -7,7 +7,6 @@
 #include "memory/urgent.h"
 
 #include "base/clock.h"
-#include "memory/events.h"
 #include "memory/gpu_cuda.h"
 
 #include <errno.h>
@@ -76,9 +75,4 @@ void pw_urgent_write(const pw_urgent *urgent, const pw_urgent_word *words, size_
         words += batch;
         count -= batch;
     }
-}
-
-void pw_urgent_record(const pw_urgent *urgent, void *events) {
-    for (int i = 0; i < PW_EVENTS; i++)
-        (void)urgent->gpu->driver->cuEventRecord(((CUevent *)events)[i], urgent->stream);
 }

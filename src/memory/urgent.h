@@ -35,7 +35,4 @@ int pw_urgent_is_idle(const pw_urgent *urgent);
  */
 void pw_urgent_write(const pw_urgent *urgent, const pw_urgent_word *words, size_t count);
 
-/* Records both events (memory/events.h), as of now. */
-void pw_urgent_record(const pw_urgent *urgent, void *events);
-
 #endif

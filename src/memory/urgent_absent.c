@@ -25,11 +25,6 @@ int pw_urgent_is_idle(const pw_urgent *urgent) {
     return 1;
 }
 
-void pw_urgent_record(const pw_urgent *urgent, void *events) {
-    (void)urgent;
-    (void)events;
-}
-
 void pw_urgent_write(const pw_urgent *urgent, const pw_urgent_word *words, size_t count) {
     (void)urgent;
     (void)words;

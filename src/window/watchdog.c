@@ -130,13 +130,6 @@ static void release_barriers(const pw_watchdog *dog) {
         release_lines(dog, layout->phase_flags, 2 * dog->ctx->size, releasing(1));
 }
 
-/* An event counts the records of whoever makes them, so one of mine does for that of a rank that is gone. */
-static void release_events(const pw_watchdog *dog) {
-    for (int rank = 0; rank < dog->ctx->size; rank++)
-        if (dog->ctx->peers[rank].events_import)
-            pw_urgent_record(dog->urgent, dog->ctx->peers[rank].events_import->mapping.base);
-}
-
 static void release_slots(const pw_watchdog *dog) {
     pw_urgent_word words[WORDS];
     size_t count = 0;
@@ -159,7 +152,6 @@ void pw_watchdog_release(const peerwin_ctx *ctx) {
     stop_kernels(dog);
     release_barriers(dog);
     release_slots(dog);
-    release_events(dog);
 }
 
 /*

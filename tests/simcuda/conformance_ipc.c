@@ -393,6 +393,91 @@ static void event_ipc_section(int role) {
     (role == 0 ? event_exporter : event_importer)();
 }
 
+/* ---- events that somebody waits for while they are recorded again ---- */
+
+/* A stream that is stuck, and an event behind it. */
+static CUevent stuck_event(CUdeviceptr *flag_out) {
+    CUevent event = NULL;
+    CUipcEventHandle handle;
+    CUstream stream = NULL;
+    start_device();
+    cu.MemAlloc(flag_out, 4096);
+    poke(*flag_out, 0);
+    cu.StreamCreate(&stream, CU_STREAM_NON_BLOCKING);
+    cu.EventCreate(&event, CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING);
+    cu.IpcGetEventHandle(&handle, event);
+    cu.StreamWaitValue32(stream, *flag_out, 1, CU_STREAM_WAIT_VALUE_GEQ);
+    result("record_stuck", cu.EventRecord(event, stream));
+    tell(&handle, sizeof handle);
+    return event;
+}
+
+static CUstream waiting_stream(CUevent *event_out) {
+    CUipcEventHandle handle;
+    CUstream stream = NULL;
+    start_device();
+    cu.StreamCreate(&stream, CU_STREAM_NON_BLOCKING);
+    hear(&handle, sizeof handle);
+    result("open", cu.IpcOpenEventHandle(event_out, handle));
+    result("wait", cu.StreamWaitEvent(stream, *event_out, 0));
+    result("waits", cu.StreamQuery(stream));
+    return stream;
+}
+
+static void record_on_an_idle_stream(CUevent event, CUstream waiting) {
+    CUstream idle = NULL;
+    cu.StreamCreate(&idle, CU_STREAM_NON_BLOCKING);
+    result("record_again", cu.EventRecord(event, idle));
+    usleep(200000);
+    result("record_again_query", cu.StreamQuery(idle));
+    result("query_after_record_again", cu.EventQuery(event));
+    result("wait_after_record_again", cu.StreamQuery(waiting));
+}
+
+static void stuck_exporter(void) {
+    CUdeviceptr flag = 0;
+    CUevent event = stuck_event(&flag);
+    step(); /* the peer has recorded it, too */
+    cu.StreamWriteValue32(NULL, flag, 1, 0);
+    step();
+    result("destroy", cu.EventDestroy(event));
+}
+
+static void recording_importer(void) {
+    CUevent event = NULL;
+    CUstream stream = waiting_stream(&event);
+    record_on_an_idle_stream(event, stream);
+    step();
+    result("wait_done", cu.StreamSynchronize(stream));
+    result("destroy_imported", cu.EventDestroy(event));
+    hand();
+}
+
+static void event_again_section(int role) {
+    (role == 0 ? stuck_exporter : recording_importer)();
+}
+
+static void dying_recorder(void) {
+    CUdeviceptr flag = 0;
+    (void)stuck_event(&flag);
+    await(); /* never comes: this process is killed */
+}
+
+/* Its stream may be stuck for good: it is left as it is. */
+static void waiting_heir(void) {
+    CUevent event = NULL;
+    CUstream stream = waiting_stream(&event);
+    kill_peer();
+    usleep(500000);
+    result("query_after_death", cu.EventQuery(event));
+    result("wait_after_death", cu.StreamQuery(stream));
+    record_on_an_idle_stream(event, stream);
+}
+
+static void event_orphan_section(int role) {
+    (role == 0 ? waiting_heir : dying_recorder)();
+}
+
 /* ---- a dead exporter: role 1 exports here, role 0 kills it ---- */
 
 struct last_will {
@@ -462,5 +547,7 @@ const struct section ipc_sections[] = {{"legacy", legacy_section, 2},
                                        {"pool_ipc", pool_ipc_section, 2},
                                        {"pool_twice", pool_twice_section, 2},
                                        {"event_ipc", event_ipc_section, 2},
+                                       {"event_again", event_again_section, 2},
+                                       {"event_orphan", event_orphan_section, 2},
                                        {"killed", killed_section, 2},
                                        {NULL, NULL, 0}};

@@ -35,8 +35,17 @@ static bool is_complete(const struct sim_event *event) {
     return event->record == NULL || event->record->done;
 }
 
-void sim_execute_record(const struct sim_op_event *event) {
+static void await_shared(const struct sim_stream *stream, const struct sim_phys *shared, uint64_t target) {
+    unsigned turn = 0;
+    while (completed(shared) < target && !sim_stopping(stream)) {
+        sim_nap(&turn);
+    }
+}
+
+/* A record of an interprocess event comes after the one before, whoever made that, and its stream waits so long. */
+void sim_execute_record(const struct sim_stream *stream, const struct sim_op_event *event) {
     if (event->shared != NULL) {
+        await_shared(stream, event->shared, event->target - 1);
         uint64_t seen = completed(event->shared);
         while (seen < event->target &&
                !__atomic_compare_exchange_n(&event->shared->label->completed, &seen, event->target, false,
@@ -52,9 +61,8 @@ void sim_execute_record(const struct sim_op_event *event) {
 }
 
 void sim_execute_await(const struct sim_stream *stream, const struct sim_op_event *event) {
-    unsigned turn = 0;
-    while (event->shared != NULL && completed(event->shared) < event->target && !sim_stopping(stream)) {
-        sim_nap(&turn);
+    if (event->shared != NULL) {
+        await_shared(stream, event->shared, event->target);
     }
     if (event->record != NULL) {
         pthread_mutex_lock(&sim.lock);

@@ -393,7 +393,7 @@ CUresult sim_execute_copy(const struct sim_op_copy *copy);
 CUresult sim_execute_fill(const struct sim_op_fill *fill);
 CUresult sim_execute_write(const struct sim_op_word *word);
 CUresult sim_execute_wait(const struct sim_stream *stream, const struct sim_op_word *word);
-void sim_execute_record(const struct sim_op_event *event);
+void sim_execute_record(const struct sim_stream *stream, const struct sim_op_event *event);
 void sim_execute_await(const struct sim_stream *stream, const struct sim_op_event *event);
 uint64_t sim_now_ns(void);
 struct sim_stream *sim_blocking_stream(struct sim_context *ctx);

@@ -138,7 +138,7 @@ static CUresult execute(struct sim_op *op) { /* unlocked */
     case SIM_OP_WAIT:
         return sim_execute_wait(op->stream, &op->u.word);
     case SIM_OP_RECORD:
-        sim_execute_record(&op->u.event);
+        sim_execute_record(op->stream, &op->u.event);
         return CUDA_SUCCESS;
     case SIM_OP_AWAIT:
         sim_execute_await(op->stream, &op->u.event);
