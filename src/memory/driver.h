@@ -101,6 +101,13 @@
     X(cuStreamWaitEvent, 3020)                                                                                         \
     X(cuStreamGetCaptureInfo, 11030)                                                                                   \
     X(cuGraphKernelNodeSetParams, 12000)                                                                               \
+    X(cuGraphCreate, 10000)                                                                                            \
+    X(cuGraphAddKernelNode, 12000)                                                                                     \
+    X(cuGraphInstantiateWithFlags, 11040)                                                                              \
+    X(cuGraphExecKernelNodeSetParams, 12000)                                                                           \
+    X(cuGraphLaunch, 10000)                                                                                            \
+    X(cuGraphExecDestroy, 10000)                                                                                       \
+    X(cuGraphDestroy, 10000)                                                                                           \
     X(cuGraphNodeGetDependentNodes, 10000)                                                                             \
     X(cuIpcGetEventHandle, 4010)                                                                                       \
     X(cuIpcOpenEventHandle, 4010)                                                                                      \

@@ -14,6 +14,13 @@
 
 enum { PW_STAGING_BYTES = 64 << 10, PW_REPORT_BYTES = 64 };
 
+/* A kernel kept ready (ready.h). */
+typedef struct {
+    CUgraph graph;
+    CUgraphNode node;
+    CUgraphExec exec;
+} pw_ready;
+
 struct pw_gpu {
     pw_driver *driver;
     char library[PW_ENV_LIBRARY]; /* of the driver, as asked for */
@@ -38,6 +45,7 @@ struct pw_gpu {
     int num_contexts; /* entries that have been filled: the first is this device's, which is `context` */
     CUmodule module;
     CUfunction kernels[PW_NUM_KERNELS];
+    pw_ready ready_barrier, ready_reduce;
     int depth;                        /* of pw_gpu_enter */
     CUstreamCaptureMode capture_mode; /* of the caller, while inside */
 };

@@ -8,7 +8,7 @@
  */
 #include "memory/launch.h"
 
-#include "memory/gpu_cuda.h"
+#include "memory/ready.h"
 
 #include <string.h>
 
@@ -80,6 +80,7 @@ static peerwin_status load_kernel(pw_gpu *gpu, int kernel, const pw_site *site) 
 }
 
 static void unload(pw_gpu *gpu, peerwin_status first) {
+    pw_ready_close(gpu);
     if (gpu->module)
         (void)pw_gpu_released(gpu, gpu->driver->cuModuleUnload(gpu->module), "cuModuleUnload", first);
     gpu->module = NULL;
@@ -102,7 +103,10 @@ peerwin_status pw_kernels_load(pw_gpu *gpu, const pw_site *site) {
             return status;
         }
     }
-    return PEERWIN_OK;
+    peerwin_status status = pw_ready_open(gpu, site);
+    if (status != PEERWIN_OK)
+        unload(gpu, status);
+    return status;
 }
 
 void pw_kernels_unload(pw_gpu *gpu) {
@@ -305,6 +309,13 @@ static uint32_t next_peers(const pw_launch_meeting *m, const pw_launch_places *m
     return count;
 }
 
+/* Who knows its epoch is in no graph of a program's. */
+static peerwin_status launch_meeting(pw_gpu *gpu, peerwin_stream stream, int kernel, unsigned lanes, int known,
+                                     void *args, const pw_site *site) {
+    return known ? pw_ready_launch(gpu, stream, kernel, lanes, args, site)
+                 : launch(gpu, stream, kernel, 1, lanes, args, site);
+}
+
 static unsigned lanes_for(size_t work) {
     return work >= PW_MEETING_LANES ? PW_MEETING_LANES : (unsigned)(work + 31) / 32 * 32;
 }
@@ -316,7 +327,8 @@ peerwin_status pw_launch_barrier(pw_gpu *gpu, peerwin_stream stream, const pw_la
     for (int done = 0; done < meeting->size && status == PEERWIN_OK;) {
         args.num_peers = next_peers(meeting, mine, &done, args.peers);
         args.waits = done == meeting->size;
-        status = launch(gpu, stream, PW_KERNEL_BARRIER, 1, lanes_for((size_t)meeting->size), &args, site);
+        status = launch_meeting(gpu, stream, PW_KERNEL_BARRIER, lanes_for((size_t)meeting->size), meeting->known, &args,
+                                site);
         *given |= status == PEERWIN_OK;
     }
     return status;
@@ -342,7 +354,7 @@ peerwin_status pw_launch_reduce(pw_gpu *gpu, peerwin_stream stream, const pw_lau
         args.num_peers = next_peers(meeting, mine, &done, args.peers);
         args.parts = (args.num_peers > 0 ? PW_REDUCE_PUBLISH : 0u) |
                      (done == meeting->size ? values->parts & PW_REDUCE_COMBINE : 0u);
-        status = launch(gpu, stream, PW_KERNEL_REDUCE, 1, lanes, &args, site);
+        status = launch_meeting(gpu, stream, PW_KERNEL_REDUCE, lanes, meeting->known, &args, site);
         *given |= status == PEERWIN_OK;
     } while (done < meeting->size && status == PEERWIN_OK);
     return status;

@@ -434,10 +434,10 @@ static void many_ranks_take_several_launches(void) {
     poke(buffers[0][0], &one, sizeof one);
     sim_reset();
     OK(peerwin_barrier(sides[0].ctx, sides[0].stream));
-    CHECK(sim_counted("cuLaunchKernel", 3));
+    CHECK(sim_counted("cuGraphLaunch", 3));
     sim_reset();
     OK(peerwin_allreduce(sides[0].ctx, any(buffers[0][0]), 1, PEERWIN_FLOAT, PEERWIN_SUM, sides[0].stream));
-    CHECK(sim_counted("cuLaunchKernel", 3));
+    CHECK(sim_counted("cuGraphLaunch", 3));
     for (size_t rank = 1; rank < MOST_SIDES; rank++) {
         CUdeviceptr slot = sides[0].arena + layout.reduce_slots[PW_SERIES_EAGER];
         uint32_t bits = 0;

@@ -708,7 +708,7 @@ static void the_driver_is_called_a_few_times_only(void) {
         sim_reset();
         OK(peerwin_allreduce(sides[rank].ctx, any(local + (CUdeviceptr)rank * 512), 8, PEERWIN_DOUBLE, PEERWIN_SUM,
                              sides[rank].stream));
-        CHECK(sim_counted("cuLaunchKernel", 1) && sim_counted(NULL, 6));
+        CHECK(sim_counted("cuGraphLaunch", 1) && sim_counted(NULL, 7));
     }
     for (int rank = 0; rank < 2; rank++)
         OK(peerwin_stream_sync(sides[rank].ctx, sides[rank].stream));

@@ -124,6 +124,9 @@ enum {
     X("cuStreamBeginCapture", 10010, cuStreamBeginCapture_v2, 0)                                                       \
     X("cuStreamEndCapture", 10000, cuStreamEndCapture, CALL_RELEASE)                                                   \
     X("cuThreadExchangeStreamCaptureMode", 10010, cuThreadExchangeStreamCaptureMode, CALL_RELEASE)                     \
+    X("cuGraphCreate", 10000, cuGraphCreate, 0)                                                                        \
+    X("cuGraphAddKernelNode", 12000, cuGraphAddKernelNode_v2, 0)                                                       \
+    X("cuGraphExecKernelNodeSetParams", 12000, cuGraphExecKernelNodeSetParams_v2, 0)                                   \
     X("cuGraphInstantiateWithFlags", 11040, cuGraphInstantiateWithFlags, 0)                                            \
     X("cuGraphInstantiate", 12000, cuGraphInstantiateWithFlags, 0)                                                     \
     X("cuGraphLaunch", 10000, cuGraphLaunch, CALL_ENQUEUE)                                                             \

@@ -14,7 +14,9 @@
 struct sim_exec {
     struct sim_object object;
     struct sim_op **ops;
+    const void **nodes; /* of the graph, which need not be there any more */
     size_t count;
+    struct sim_record *last; /* launch of it: the next one begins after that */
 };
 
 static _Thread_local CUstreamCaptureMode thread_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
@@ -67,12 +69,7 @@ void sim_capture_invalidate(struct sim_graph *graph) {
     graph->invalid = true;
 }
 
-CUresult sim_capture_add(struct sim_stream *stream, struct sim_op *op) {
-    struct sim_graph *graph = stream->capture;
-    if (graph->invalid) {
-        sim_op_free(op);
-        return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-    }
+static void keep_op(struct sim_graph *graph, struct sim_op *op) {
     if (graph->count == graph->room) {
         graph->room = graph->room == 0 ? 16 : 2 * graph->room;
         graph->ops = realloc(graph->ops, graph->room * sizeof *graph->ops);
@@ -81,6 +78,15 @@ CUresult sim_capture_add(struct sim_stream *stream, struct sim_op *op) {
         }
     }
     graph->ops[graph->count++] = op;
+}
+
+CUresult sim_capture_add(struct sim_stream *stream, struct sim_op *op) {
+    struct sim_graph *graph = stream->capture;
+    if (graph->invalid) {
+        sim_op_free(op);
+        return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+    }
+    keep_op(graph, op);
     stream->capture_last = graph->count;
     stream->capture_others = false;
     return CUDA_SUCCESS;
@@ -371,6 +377,52 @@ static struct sim_graph *find_graph(CUgraph handle, CUresult *rc_out) {
                            rc_out);
 }
 
+static CUresult graph_create(CUgraph *graph_out, unsigned flags) {
+    CUresult rc;
+    if (sim_current(&rc) == NULL) {
+        return rc;
+    }
+    if (graph_out == NULL || flags != 0) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    struct sim_graph *graph = calloc(1, sizeof *graph);
+    if (graph == NULL) {
+        sim_die("out of host memory");
+    }
+    sim_object_add(&graph->object, SIM_GRAPH);
+    *graph_out = (CUgraph)(uintptr_t)graph->object.handle;
+    return CUDA_SUCCESS;
+}
+
+SIM_ENTRY cuGraphCreate(CUgraph *phGraph, unsigned int flags) {
+    SIM_RUN(cuGraphCreate, graph_create(phGraph, flags));
+}
+
+static CUresult add_kernel_node(CUgraphNode *node_out, CUgraph handle, size_t dependencies,
+                                const CUDA_KERNEL_NODE_PARAMS_v2 *params) {
+    CUresult rc;
+    struct sim_op *op = NULL;
+    struct sim_graph *graph = find_graph(handle, &rc);
+    if (graph == NULL || node_out == NULL || params == NULL) {
+        return graph == NULL ? rc : CUDA_ERROR_INVALID_VALUE;
+    }
+    if (dependencies > 0 || graph->count > 0) {
+        sim_die("only graphs of one node are built by hand here");
+    }
+    rc = sim_kernel_new(params, &op);
+    if (rc == CUDA_SUCCESS) {
+        keep_op(graph, op);
+        *node_out = (CUgraphNode)(void *)op;
+    }
+    return rc;
+}
+
+SIM_ENTRY cuGraphAddKernelNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,
+                                  size_t numDependencies, const CUDA_KERNEL_NODE_PARAMS_v2 *nodeParams) {
+    (void)dependencies;
+    SIM_RUN(cuGraphAddKernelNode_v2, add_kernel_node(phGraphNode, hGraph, numDependencies, nodeParams));
+}
+
 static CUresult instantiate(CUgraphExec *exec_out, CUgraph handle) {
     CUresult rc;
     const struct sim_graph *graph = find_graph(handle, &rc);
@@ -379,13 +431,16 @@ static CUresult instantiate(CUgraphExec *exec_out, CUgraph handle) {
     }
     struct sim_exec *exec = calloc(1, sizeof *exec);
     struct sim_op **ops = calloc(graph->count + 1, sizeof *ops);
-    if (exec == NULL || ops == NULL) {
+    const void **nodes = calloc(graph->count + 1, sizeof *nodes);
+    if (exec == NULL || ops == NULL || nodes == NULL) {
         sim_die("out of host memory");
     }
     for (size_t i = 0; i < graph->count; i++) {
         ops[i] = sim_op_clone(graph->ops[i]);
+        nodes[i] = graph->ops[i];
     }
     exec->ops = ops;
+    exec->nodes = nodes;
     exec->count = graph->count;
     sim_object_add(&exec->object, SIM_EXEC);
     *exec_out = (CUgraphExec)(uintptr_t)exec->object.handle;
@@ -397,11 +452,61 @@ SIM_ENTRY cuGraphInstantiateWithFlags(CUgraphExec *phGraphExec, CUgraph hGraph, 
     SIM_RUN(cuGraphInstantiateWithFlags, instantiate(phGraphExec, hGraph));
 }
 
+static struct sim_exec *find_exec(CUgraphExec handle, CUresult *rc_out) {
+    return sim_object_find((uint64_t)(uintptr_t)handle, SIM_EXEC, CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_INVALID_VALUE,
+                           rc_out);
+}
+
+static CUresult exec_set_params(CUgraphExec handle, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS_v2 *params) {
+    CUresult rc;
+    struct sim_exec *exec = find_exec(handle, &rc);
+    for (size_t i = 0; exec != NULL && i < exec->count; i++) {
+        if (exec->nodes[i] == (const void *)node) {
+            return exec->ops[i]->kind == SIM_OP_KERNEL && params != NULL ? sim_kernel_change(exec->ops[i], params)
+                                                                         : CUDA_ERROR_INVALID_VALUE;
+        }
+    }
+    return exec == NULL ? rc : CUDA_ERROR_INVALID_VALUE;
+}
+
+SIM_ENTRY cuGraphExecKernelNodeSetParams_v2(CUgraphExec hGraphExec, CUgraphNode hNode,
+                                            const CUDA_KERNEL_NODE_PARAMS_v2 *nodeParams) {
+    SIM_RUN(cuGraphExecKernelNodeSetParams_v2, exec_set_params(hGraphExec, hNode, nodeParams));
+}
+
+static CUresult enqueue_record(struct sim_stream *stream, enum sim_op_kind kind, struct sim_record *record) {
+    struct sim_op *op = sim_op_new(kind, 0);
+    op->u.event.record = record;
+    record->refs++;
+    return sim_enqueue(stream, op);
+}
+
+/* Launches of one graph run one after the other, whatever streams they are on. A launch that is captured does not. */
+static CUresult follow_last(const struct sim_exec *exec, struct sim_stream *stream) {
+    return exec->last == NULL || stream->capture != NULL ? CUDA_SUCCESS
+                                                         : enqueue_record(stream, SIM_OP_AWAIT, exec->last);
+}
+
+static CUresult become_last(struct sim_exec *exec, struct sim_stream *stream) {
+    if (stream->capture != NULL) {
+        return CUDA_SUCCESS;
+    }
+    sim_record_unref(exec->last);
+    exec->last = calloc(1, sizeof *exec->last);
+    if (exec->last == NULL) {
+        sim_die("out of host memory");
+    }
+    exec->last->refs = 1;
+    return enqueue_record(stream, SIM_OP_RECORD, exec->last);
+}
+
 static CUresult launch(CUgraphExec handle, CUstream stream_handle) {
     CUresult rc;
-    const struct sim_exec *exec =
-        sim_object_find((uint64_t)(uintptr_t)handle, SIM_EXEC, CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_INVALID_VALUE, &rc);
+    struct sim_exec *exec = find_exec(handle, &rc);
     struct sim_stream *stream = exec == NULL ? NULL : sim_stream_find(stream_handle, &rc);
+    if (stream != NULL) {
+        rc = follow_last(exec, stream);
+    }
     for (size_t i = 0; stream != NULL && i < exec->count && rc == CUDA_SUCCESS; i++) {
         struct sim_op *op = sim_op_clone(exec->ops[i]);
         rc = op->kind == SIM_OP_RECORD || op->kind == SIM_OP_AWAIT ? sim_event_bind(op) : CUDA_SUCCESS;
@@ -411,7 +516,7 @@ static CUresult launch(CUgraphExec handle, CUstream stream_handle) {
             sim_op_free(op);
         }
     }
-    return rc;
+    return stream != NULL && rc == CUDA_SUCCESS ? become_last(exec, stream) : rc;
 }
 
 SIM_ENTRY cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream) {
@@ -420,13 +525,14 @@ SIM_ENTRY cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream) {
 
 static CUresult exec_destroy(CUgraphExec handle) {
     CUresult rc;
-    struct sim_exec *exec =
-        sim_object_find((uint64_t)(uintptr_t)handle, SIM_EXEC, CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_INVALID_VALUE, &rc);
+    struct sim_exec *exec = find_exec(handle, &rc);
     if (exec != NULL) {
         for (size_t i = 0; i < exec->count; i++) {
             sim_op_free(exec->ops[i]);
         }
         sim_object_remove(&exec->object);
+        sim_record_unref(exec->last);
+        free(exec->nodes);
         free(exec->ops);
         free(exec);
     }

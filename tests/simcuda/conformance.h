@@ -119,6 +119,9 @@
     X(StreamBeginCapture, 10010)                                                                                       \
     X(StreamEndCapture, 10000)                                                                                         \
     X(ThreadExchangeStreamCaptureMode, 10010)                                                                          \
+    X(GraphCreate, 10000)                                                                                              \
+    X(GraphAddKernelNode, 12000)                                                                                       \
+    X(GraphExecKernelNodeSetParams, 12000)                                                                             \
     X(GraphInstantiateWithFlags, 11040)                                                                                \
     X(GraphLaunch, 10000)                                                                                              \
     X(GraphExecDestroy, 10000)                                                                                         \

@@ -7,6 +7,7 @@
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "conformance.h"
 
@@ -335,9 +336,69 @@ static void graph_external_section(int role) {
     result("query_sent", cu.EventQuery(sent));
 }
 
+/* A graph of one kernel, built by hand and changed before each launch, while another stream captures. */
+static CUresult set_fill(CUgraphExec exec, CUgraphNode node, CUDA_KERNEL_NODE_PARAMS_v2 *params, struct fill args) {
+    void *fill_params[1] = {&args};
+    params->kernelParams = fill_params;
+    params->gridDimX = (args.count + 127) / 128;
+    return cu.GraphExecKernelNodeSetParams(exec, node, params);
+}
+
+static void graph_of_one_section(int role) {
+    (void)role;
+    start_device();
+    CUstream stream = NULL, other = NULL, stuck = NULL;
+    CUdeviceptr dev = 0;
+    CUgraph graph = NULL, captured = NULL;
+    CUgraphNode node = NULL;
+    CUgraphExec exec = NULL;
+    CUfunction fill = NULL;
+    (void)fill_module(&fill);
+    cu.StreamCreate(&stream, CU_STREAM_NON_BLOCKING);
+    cu.StreamCreate(&other, CU_STREAM_NON_BLOCKING);
+    cu.StreamCreate(&stuck, CU_STREAM_NON_BLOCKING);
+    cu.MemAlloc(&dev, 65536);
+    cu.MemsetD8Async(dev, 0, 65536, NULL);
+    cu.CtxSynchronize();
+    struct fill first = {dev, 1, 4};
+    void *params_of_first[1] = {&first};
+    CUDA_KERNEL_NODE_PARAMS_v2 params;
+    memset(&params, 0, sizeof params);
+    params.func = fill;
+    params.gridDimX = params.gridDimY = params.gridDimZ = params.blockDimY = params.blockDimZ = 1;
+    params.blockDimX = 128;
+    params.kernelParams = params_of_first;
+    result("create", cu.GraphCreate(&graph, 0));
+    result("add", cu.GraphAddKernelNode(&node, graph, NULL, 0, &params));
+    result("instantiate", cu.GraphInstantiateWithFlags(&exec, graph, 0));
+    result("launch", cu.GraphLaunch(exec, stream));
+    result("set", set_fill(exec, node, &params, (struct fill){dev + 1024, 2, 300}));
+    result("launch_set", cu.GraphLaunch(exec, stream));
+    result("set_again", set_fill(exec, node, &params, (struct fill){dev + 4096, 3, 4}));
+    result("launch_legacy", cu.GraphLaunch(exec, NULL));
+    result("sync", cu.CtxSynchronize());
+    fact("values", "%u %u %u", peek(dev), peek(dev + 1024 + 4 * 299), peek(dev + 4096));
+    result("begin", cu.StreamBeginCapture(other, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    result("set_while_capturing", set_fill(exec, node, &params, (struct fill){dev + 8192, 4, 4}));
+    result("launch_while_capturing", cu.GraphLaunch(exec, stream));
+    capture_state("capture_after", other);
+    result("end", cu.StreamEndCapture(other, &captured));
+    result("wait", cu.StreamWaitValue32(stuck, dev, 9, CU_STREAM_WAIT_VALUE_EQ));
+    result("launch_stuck", cu.GraphLaunch(exec, stuck));
+    result("launch_behind", cu.GraphLaunch(exec, stream));
+    usleep(100000);
+    result("query_behind", cu.StreamQuery(stream));
+    poke(dev, 9);
+    result("sync_stuck", cu.StreamSynchronize(stuck));
+    result("sync_behind", cu.StreamSynchronize(stream));
+    result("exec_destroy", cu.GraphExecDestroy(exec));
+    result("destroy", cu.GraphDestroy(graph));
+}
+
 const struct section capture_sections[] = {{"capture_global", capture_global_section, 1},
                                            {"capture_relaxed", capture_relaxed_section, 1},
                                            {"graph", graph_section, 1},
                                            {"graph_wrong", graph_wrong_section, 1},
                                            {"graph_external", graph_external_section, 1},
+                                           {"graph_of_one", graph_of_one_section, 1},
                                            {NULL, NULL, 0}};

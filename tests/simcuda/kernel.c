@@ -317,6 +317,24 @@ SIM_ENTRY cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridD
     SIM_RUN(cuLaunchKernel, launch(f, grid, block, sharedMemBytes, hStream, kernelParams, extra));
 }
 
+CUresult sim_kernel_new(const CUDA_KERNEL_NODE_PARAMS_v2 *params, struct sim_op **op_out) {
+    CUresult rc;
+    struct sim_function *function = find_function(params->func, &rc);
+    if (function == NULL) {
+        return rc;
+    }
+    const struct simk_kernel *kernel = function->kernel;
+    struct sim_op *op = sim_op_new(SIM_OP_KERNEL, kernel->param_bytes);
+    op->u.kernel.function = function;
+    rc = sim_kernel_change(op, params);
+    if (rc == CUDA_SUCCESS) {
+        *op_out = op;
+    } else {
+        sim_op_free(op);
+    }
+    return rc;
+}
+
 CUresult sim_kernel_change(struct sim_op *op, const CUDA_KERNEL_NODE_PARAMS_v2 *params) {
     CUresult rc;
     const unsigned grid[3] = {params->gridDimX, params->gridDimY, params->gridDimZ};

@@ -418,7 +418,8 @@ CUresult sim_capture_check(void);                                  /* may an uns
 CUresult sim_capture_check_context(const struct sim_context *ctx); /* may it be waited for as a whole? */
 CUresult sim_capture_add(struct sim_stream *stream, struct sim_op *op);
 SIM_ENTRY sim_graph_dependents(CUgraphNode hNode, CUgraphNode *dependentNodes, size_t *numDependentNodes);
-CUresult sim_kernel_change(struct sim_op *op, const CUDA_KERNEL_NODE_PARAMS_v2 *params); /* kernel.c */
+CUresult sim_kernel_new(const CUDA_KERNEL_NODE_PARAMS_v2 *params, struct sim_op **op_out); /* kernel.c */
+CUresult sim_kernel_change(struct sim_op *op, const CUDA_KERNEL_NODE_PARAMS_v2 *params);
 void sim_capture_invalidate(struct sim_graph *graph);
 bool sim_capture_legacy_conflict(const struct sim_context *ctx, bool work);
 CUresult sim_capture_record(struct sim_event *event, struct sim_stream *stream);

@@ -18,7 +18,8 @@
 #if defined(__CUDACC__)
 
 enum { PW_DEV_WARP = 32 };
-#define PW_DEV_BLOCK_SHARED(type, name) __shared__ type name
+#define PW_DEV_BLOCK_SHARED(type, name)       __shared__ type name
+#define PW_DEV_BLOCK_ARRAY(type, name, count) __shared__ type name[count]
 
 PW_DEV uint32_t pw_dev_block_lanes(void) {
     return blockDim.x * blockDim.y * blockDim.z;
@@ -52,7 +53,8 @@ PW_DEV void pw_dev_warp_sync(void) {
 #else
 
 enum { PW_DEV_WARP = 1 };
-#define PW_DEV_BLOCK_SHARED(type, name) type name = 0
+#define PW_DEV_BLOCK_SHARED(type, name)       type name = 0
+#define PW_DEV_BLOCK_ARRAY(type, name, count) type name[count] = {0}
 
 PW_DEV uint32_t pw_dev_block_lanes(void) {
     return 1;

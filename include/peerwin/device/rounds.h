@@ -133,8 +133,11 @@ PW_DEV int pw_dev_round_barrier(const peerwin_view *view, unsigned series) {
  */
 enum { PW_DEV_SWEEP = (1 << 20) - 1, PW_DEV_TAG_BITS = 10 };
 
-/* Ranks whose values are fetched together, by a block of a user's kernel, whose registers are dear. */
-enum { PW_DEV_GATHER = 4 };
+/*
+ * Ranks whose values a lane fetches together, in a user's kernel, whose registers are dear. More ranks' values go
+ * through the block's memory, a lane each, if they are so few: a second fetch after the first takes 0.3 us on an H200.
+ */
+enum { PW_DEV_GATHER = 4, PW_DEV_AT_HAND = 64 };
 
 /* Types and operations have the numbers of peerwin_type and peerwin_op. */
 enum { PW_DEV_DOUBLE = 0, PW_DEV_FLOAT = 1, PW_DEV_INT64 = 2, PW_DEV_SUM = 0, PW_DEV_MIN = 1, PW_DEV_MAX = 2 };
@@ -291,6 +294,27 @@ PW_DEV int pw_dev_reduce_value(const pw_dev_reduction *r, uint32_t wide, uint32_
     return status;
 }
 
+/* Waits for value `index` of one rank. */
+PW_DEV int pw_dev_reduce_one(const pw_dev_reduction *r, uint32_t rank, uint32_t index, uint64_t *bits_out) {
+    pw_dev_watch watch = {0, 0};
+    int status = PW_DEV_OK;
+    while (!pw_dev_reduce_look(r, rank, index, bits_out)) {
+        if (status != PW_DEV_OK)
+            return status;
+        status = pw_dev_reduce_rest(r, &watch);
+    }
+    return PW_DEV_OK;
+}
+
+/* Combines value `index` of all ranks, `count` of each, in rank order. */
+PW_DEV uint64_t pw_dev_reduce_row(const uint64_t *parts, uint32_t count, uint32_t index, uint32_t size, int type,
+                                  int op) {
+    uint64_t result = parts[index];
+    for (uint32_t rank = 1; rank < size; rank++)
+        result = pw_dev_combine(result, parts[rank * count + index], type, op);
+    return result;
+}
+
 PW_DEV uint64_t pw_dev_value(const void *values, uint32_t index, int type) {
     return type == PW_DEV_FLOAT ? ((const pw_dev_any32 *)values)[index] : ((const pw_dev_any64 *)values)[index];
 }
@@ -324,18 +348,58 @@ PW_DEV void pw_dev_reduce_send(const peerwin_view *view, unsigned series, const 
     }
 }
 
+PW_DEV void pw_dev_reduce_keep(void *values, uint32_t index, int type, uint64_t result) {
+    if (type == PW_DEV_FLOAT)
+        ((pw_dev_any32 *)values)[index] = (uint32_t)result;
+    else
+        ((pw_dev_any64 *)values)[index] = result;
+}
+
+/* Each lane waits for whole values. */
+PW_DEV int pw_dev_reduce_by_lanes(const pw_dev_reduction *r, void *values, uint32_t count) {
+    const uint32_t lane = pw_dev_block_lane(), lanes = pw_dev_block_lanes();
+    uint64_t result = 0;
+    int status = PW_DEV_OK;
+    for (uint32_t i = lane; i < count && status == PW_DEV_OK; i += lanes)
+        status = pw_dev_reduce_value(r, PW_DEV_GATHER, i, &result);
+    status = pw_dev_block_status(status, &r->bound); /* and all have been read */
+    for (uint32_t i = lane; i < count && status == PW_DEV_OK; i += lanes) {
+        if (count > lanes) /* only the last result was kept; the words are still there */
+            (void)pw_dev_reduce_value(r, PW_DEV_GATHER, i, &result);
+        pw_dev_reduce_keep(values, i, r->type, result);
+    }
+    return status;
+}
+
+/* Each lane waits for one rank's part of a value, and puts it into the block's memory. */
+PW_DEV int pw_dev_reduce_by_parts(const pw_dev_reduction *r, void *values, uint32_t count) {
+    PW_DEV_BLOCK_ARRAY(uint64_t, parts, PW_DEV_AT_HAND);
+    const uint32_t lane = pw_dev_block_lane();
+    int status = PW_DEV_OK;
+    if (lane < count * r->size)
+        status = pw_dev_reduce_one(r, lane / count, lane % count, &parts[lane]);
+    status = pw_dev_block_status(status, &r->bound); /* and all have been read */
+    if (status == PW_DEV_OK && lane < count)
+        pw_dev_reduce_keep(values, lane, r->type,
+                           r->type == PW_DEV_DOUBLE && r->op == PW_DEV_SUM
+                               ? pw_dev_reduce_row(parts, count, lane, r->size, PW_DEV_DOUBLE, PW_DEV_SUM)
+                               : pw_dev_reduce_row(parts, count, lane, r->size, r->type, r->op));
+    return status;
+}
+
+PW_DEV int pw_dev_reduce_fits_parts(uint32_t size, uint32_t count) {
+    return size > PW_DEV_GATHER && count * size <= PW_DEV_AT_HAND && count * size <= pw_dev_block_lanes();
+}
+
 /*
  * Combines `count` (1..64) values of every rank in rank order, in place: the same bits everywhere. `values` is memory
  * of the block: shared, or global and used by nobody else meanwhile. A repeated call has to bring the same values.
  */
 PW_DEV int pw_dev_round_reduce(const peerwin_view *view, unsigned series, void *values, uint32_t count, int type,
                                int op) {
-    const uint32_t lane = pw_dev_block_lane(), lanes = pw_dev_block_lanes();
     uint64_t *const done = pw_dev_own_word(view, view->reduce_epochs) + series;
     const uint64_t before = pw_dev_load(done);
     pw_dev_reduction r;
-    uint64_t result = 0;
-    int status = PW_DEV_OK;
 
     pw_dev_block_sync(); /* the values are there */
     pw_dev_reduce_send(view, series, values, count, type, op, before);
@@ -347,20 +411,11 @@ PW_DEV int pw_dev_round_reduce(const peerwin_view *view, unsigned series, void *
     r.op = op;
     r.acquires = 0;
     r.bound = pw_dev_bound_of(view);
-    for (uint32_t i = lane; i < count && status == PW_DEV_OK; i += lanes)
-        status = pw_dev_reduce_value(&r, PW_DEV_GATHER, i, &result);
-    status = pw_dev_block_status(status, &r.bound); /* and all have been read */
+    const int status = pw_dev_reduce_fits_parts(r.size, count) ? pw_dev_reduce_by_parts(&r, values, count)
+                                                               : pw_dev_reduce_by_lanes(&r, values, count);
     if (status != PW_DEV_OK)
         return status;
-    for (uint32_t i = lane; i < count; i += lanes) {
-        if (count > lanes) /* only the last result was kept; the words are still there */
-            (void)pw_dev_reduce_value(&r, PW_DEV_GATHER, i, &result);
-        if (type == PW_DEV_FLOAT)
-            ((pw_dev_any32 *)values)[i] = (uint32_t)result;
-        else
-            ((pw_dev_any64 *)values)[i] = result;
-    }
-    if (lane == 0)
+    if (pw_dev_block_lane() == 0)
         pw_dev_store(done, epoch);
     pw_dev_block_sync();
     return PW_DEV_OK;

@@ -1,0 +1,96 @@
+/*
+ * Copyright (c) 2026, the peerwin contributors.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * See ready.h.
+ */
+#include "memory/ready.h"
+
+#include <string.h>
+
+static pw_ready *ready_for(pw_gpu *gpu, int kernel) {
+    return kernel == PW_KERNEL_BARRIER ? &gpu->ready_barrier : &gpu->ready_reduce;
+}
+
+static CUDA_KERNEL_NODE_PARAMS_v2 params_of(const pw_gpu *gpu, int kernel, unsigned lanes, void **params) {
+    return (CUDA_KERNEL_NODE_PARAMS_v2){.func = gpu->kernels[kernel],
+                                        .gridDimX = 1,
+                                        .gridDimY = 1,
+                                        .gridDimZ = 1,
+                                        .blockDimX = lanes,
+                                        .blockDimY = 1,
+                                        .blockDimZ = 1,
+                                        .kernelParams = params};
+}
+
+static void drop(const pw_gpu *gpu, pw_ready *ready, peerwin_status first) {
+    if (ready->exec)
+        first = pw_gpu_released(gpu, gpu->driver->cuGraphExecDestroy(ready->exec), "cuGraphExecDestroy", first);
+    if (ready->graph)
+        (void)pw_gpu_released(gpu, gpu->driver->cuGraphDestroy(ready->graph), "cuGraphDestroy", first);
+    *ready = (pw_ready){.graph = NULL};
+}
+
+/* The handles of what failed are nobody's. */
+static CUresult make(const pw_gpu *gpu, int kernel, pw_ready *ready, const char **call_out) {
+    union {
+        pw_barrier_args barrier;
+        pw_reduce_args reduce;
+    } args;
+    void *params[] = {&args};
+    memset(&args, 0, sizeof args);
+    const CUDA_KERNEL_NODE_PARAMS_v2 node = params_of(gpu, kernel, PW_MEETING_LANES, params);
+    *call_out = "cuGraphCreate";
+    CUresult code = gpu->driver->cuGraphCreate(&ready->graph, 0);
+    if (code != CUDA_SUCCESS) {
+        ready->graph = NULL;
+        return code;
+    }
+    *call_out = "cuGraphAddKernelNode";
+    code = gpu->driver->cuGraphAddKernelNode(&ready->node, ready->graph, NULL, 0, &node);
+    if (code != CUDA_SUCCESS)
+        return code;
+    *call_out = "cuGraphInstantiateWithFlags";
+    code = gpu->driver->cuGraphInstantiateWithFlags(&ready->exec, ready->graph, 0);
+    if (code != CUDA_SUCCESS)
+        ready->exec = NULL;
+    return code;
+}
+
+static peerwin_status open_one(pw_gpu *gpu, int kernel, const pw_site *site) {
+    const char *call = NULL;
+    pw_ready *ready = ready_for(gpu, kernel);
+    CUresult code = make(gpu, kernel, ready, &call);
+    if (code == CUDA_SUCCESS)
+        return PEERWIN_OK;
+    peerwin_status status = pw_fail_cuda(gpu->driver, site, code, call);
+    drop(gpu, ready, status);
+    return status;
+}
+
+peerwin_status pw_ready_open(pw_gpu *gpu, const pw_site *site) {
+    peerwin_status status = open_one(gpu, PW_KERNEL_BARRIER, site);
+    if (status != PEERWIN_OK)
+        return status;
+    status = open_one(gpu, PW_KERNEL_REDUCE, site);
+    if (status != PEERWIN_OK)
+        drop(gpu, &gpu->ready_barrier, status);
+    return status;
+}
+
+void pw_ready_close(pw_gpu *gpu) {
+    drop(gpu, &gpu->ready_reduce, PEERWIN_OK);
+    drop(gpu, &gpu->ready_barrier, PEERWIN_OK);
+}
+
+peerwin_status pw_ready_launch(pw_gpu *gpu, peerwin_stream stream, int kernel, unsigned lanes, void *args,
+                               const pw_site *site) {
+    void *params[] = {args};
+    const pw_ready *ready = ready_for(gpu, kernel);
+    const CUDA_KERNEL_NODE_PARAMS_v2 node = params_of(gpu, kernel, lanes, params);
+    CUresult code = gpu->driver->cuGraphExecKernelNodeSetParams(ready->exec, ready->node, &node);
+    if (code != CUDA_SUCCESS)
+        return pw_fail_cuda(gpu->driver, site, code, "cuGraphExecKernelNodeSetParams");
+    code = gpu->driver->cuGraphLaunch(ready->exec, (CUstream)stream);
+    return code == CUDA_SUCCESS ? PEERWIN_OK : pw_fail_cuda(gpu->driver, site, code, "cuGraphLaunch");
+}
