@@ -69,7 +69,7 @@ peerwin_gpu_packed(halo RANKS 2 4)
 peerwin_gpu_packed(halo_streams RANKS 2 4)
 peerwin_gpu_packed(halo_steps RANKS 2 ARGS ghosts_of_thin_rows_stay_too a_neighbour_a_step_ahead_waits_for_my_release
   two_buffers_by_turns_exchange_without_barriers)
-peerwin_gpu_packed(halo_cases RANKS 2 ARGS c18_large_thin_faces_are_exact regrid_2000_times_leaves_memory_flat)
+peerwin_gpu_packed(halo_cases RANKS 2 ARGS c18_large_thin_faces_are_exact)
 peerwin_gpu_test(any attach RANKS 2 3 4)
 peerwin_gpu_test(any device RANKS 2 3 4)
 peerwin_gpu_test(host device RANKS 2)

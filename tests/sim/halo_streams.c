@@ -552,6 +552,21 @@ static void thin_faces_are_packed_where_they_come_over_a_link(void) {
     test_free(ctx, win);
 }
 
+/* Staging areas of every size, and none, with the plans that have them. What is left at the end would be noticed. */
+static void plans_of_thin_faces_come_and_go(void) {
+    enum { MOST = 600 };
+    const int rounds = device_is_real() ? 300 : 12;
+    const int other = (job.rank ^ 1) < job.size ? job.rank ^ 1 : job.rank;
+    peerwin_ctx *ctx = test_context(MPI_COMM_WORLD, 0);
+    peerwin_win *win = test_window(ctx, (size_t)MOST * ROW);
+    uint64_t state = 3;
+    for (int i = 0; i < rounds; i++) {
+        const size_t rows = test_random_in(&state, 0, 3) * test_random_in(&state, 1, MOST / 3);
+        (void)exchange_rows(ctx, win, other, rows);
+    }
+    test_free(ctx, win);
+}
+
 /* Who receives decides, and whoever sends follows. */
 static void ranks_may_differ_in_what_they_pack(void) {
     const char *before = getenv("PEERWIN_HALO_PACK");
@@ -610,6 +625,7 @@ static const test_case cases[] = {
     TEST_CASE(plans_on_two_streams_run_beside_each_other, 1, 0),
     TEST_CASE(thin_faces_of_cells_of_every_size_are_exact, 1, 0),
     TEST_CASE(thin_faces_are_packed_where_they_come_over_a_link, 2, 4),
+    TEST_CASE(plans_of_thin_faces_come_and_go, 2, 4),
     TEST_CASE(ranks_may_differ_in_what_they_pack, 2, 16),
     TEST_CASE(an_abort_ends_finish_on_streams_and_in_graphs, 2, 16),
 };

@@ -134,8 +134,7 @@ peerwin_sim_packed(halo RANKS 2 ON same-gpu)
 # With few multiprocessors to a rank plans soon have more blocks than may wait.
 peerwin_sim_packed(halo RANKS 4 ON same-gpu ARGS random_lists_of_faces_arrive_byte_for_byte
   ENV SIMCUDA_MPS=1 CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=4)
-peerwin_sim_packed(halo_cases RANKS 2 ON same-gpu
-  ARGS c18_large_thin_faces_are_exact regrid_2000_times_leaves_memory_flat)
+peerwin_sim_packed(halo_cases RANKS 2 ON same-gpu ARGS c18_large_thin_faces_are_exact)
 peerwin_sim_packed(halo_streams RANKS 2 ON nvswitch:8 ARGS !thin_faces_of_cells_of_every_size_are_exact)
 peerwin_sim_packed(halo_streams RANKS 4 ON same-gpu ARGS all_faces_and_fields_are_one_launch
   small_faces_are_exact_in_graphs graphs_run_again_and_again_with_ranks_apart ${rows})
