@@ -8,6 +8,7 @@
 #include "memory/nvml.h"
 
 #include <dlfcn.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,18 +44,33 @@ static void fetch(void *library, const char *symbol, void *pointer) {
     memcpy(pointer, &entry, sizeof entry);
 }
 
+/*
+ * Each time that NVML begins and ends it leaves a descriptor behind (driver 580). It counts who uses it, so this
+ * machine's begins once in a process, by a use that does not end.
+ */
+static void let_stay(const pw_nvml *nvml) {
+    static atomic_int stays;
+    if (!atomic_exchange(&stays, 1))
+        (void)nvml->init();
+}
+
 pw_nvml *pw_nvml_open(const char *library) {
     pw_nvml *nvml = calloc(1, sizeof *nvml);
+    const int its_own = library[0] == '\0';
     if (!nvml)
         return NULL;
-    nvml->library = dlopen(library[0] ? library : "libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
+    nvml->library =
+        dlopen(its_own ? "libnvidia-ml.so.1" : library, RTLD_NOW | RTLD_LOCAL | (its_own ? RTLD_NODELETE : 0));
     if (!nvml->library)
         goto none;
 #define FETCH(member, symbol, arguments) fetch(nvml->library, symbol, &nvml->member);
     CALLS(FETCH)
 #undef FETCH
-    if (nvml->init && nvml->shutdown && nvml->by_uuid && nvml->p2p_status && nvml->init() == SUCCESS)
+    if (nvml->init && nvml->shutdown && nvml->by_uuid && nvml->p2p_status && nvml->init() == SUCCESS) {
+        if (its_own)
+            let_stay(nvml);
         return nvml;
+    }
     dlclose(nvml->library);
 none:
     free(nvml);
