@@ -492,14 +492,14 @@ static void learn_names(const phase *p) {
 
 /*
  * Looking up the entry points fails in one way, and so does asking again whether something is done, so not each is
- * tried. With two ranks the first call of a name fails with either code, and later ones by turns; with more it is some
- * of the calls, others for each number of ranks.
+ * tried. With two ranks every call fails with either code; with more it is some of the calls, others for each number of
+ * ranks.
  */
 static int is_worth_it(const strike *s, int name, int variant) {
     if (strcmp(s->call, "cuGetProcAddress") == 0) {
         return s->nth % 16 == 1;
     }
-    return job.size <= 2 ? s->nth == 1 || (name + s->nth + variant) % 2 == 0 : (name + s->nth + job.size) % 4 == 0;
+    return job.size <= 2 || (name + s->nth + job.size + variant) % 4 == 0;
 }
 
 static int is_last(const strike *s) {

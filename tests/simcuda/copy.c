@@ -10,10 +10,11 @@
 #include "sim.h"
 
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 
 enum place { PLACE_ANY, PLACE_HOST, PLACE_DEVICE };
-enum { STAGED_BYTES = 65536, STAGED_NS = 200000 };
+enum { STAGED_BYTES = 65536, STAGED_NS = 200000, MANY_PAGES = 65536 };
 
 static size_t last_byte(const size_t count[3], size_t pitch, size_t slice) {
     return (count[2] - 1) * slice + (count[1] - 1) * pitch + count[0];
@@ -90,13 +91,37 @@ CUresult sim_execute_copy(const struct sim_op_copy *copy) {
     return CUDA_SUCCESS;
 }
 
+/* A race detector sees stores, not pages that go. */
+#if defined(__SANITIZE_THREAD__)
+#define SEES_STORES 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define SEES_STORES 1
+#endif
+#endif
+#ifndef SEES_STORES
+#define SEES_STORES 0
+#endif
+
+/* Zeroes whole pages by giving them back, which spares a fault for each. Returns how far it came. */
+static size_t drop_pages(uintptr_t start, size_t bytes) {
+    uintptr_t from = (start + SIM_PAGE - 1) / SIM_PAGE * SIM_PAGE;
+    uintptr_t to = (start + bytes) / SIM_PAGE * SIM_PAGE;
+    if (SEES_STORES || bytes < MANY_PAGES || madvise((void *)from, to - from, MADV_REMOVE) != 0) {
+        return 0;
+    }
+    memset((void *)start, 0, from - start);
+    return to - start;
+}
+
 CUresult sim_execute_fill(const struct sim_op_fill *fill) {
     enum simcuda_writes mode = fill->to_peer ? sim_write_mode() : SIMCUDA_WRITES_ARRIVE;
     if (mode == SIMCUDA_WRITES_DROP || mode == SIMCUDA_WRITES_DROP_COPIES) {
         return CUDA_SUCCESS;
     }
     if (!fill->words) {
-        memset((void *)fill->dst, (int)fill->value, fill->count);
+        size_t done = (unsigned char)fill->value == 0 ? drop_pages(fill->dst, fill->count) : 0;
+        memset((void *)(fill->dst + done), (int)fill->value, fill->count - done);
     } else {
         for (size_t i = 0; i < fill->count; i++) {
             ((uint32_t *)fill->dst)[i] = fill->value;

@@ -73,15 +73,21 @@ CUresult sim_charge(int device, size_t bytes) {
     return CUDA_SUCCESS;
 }
 
-/* Fresh device memory holds what was there before: nothing may rely on zeros. */
+/*
+ * Fresh device memory holds what was there before: nothing may rely on zeros. Written by the kernel, since each page
+ * that were touched here would be a fault.
+ */
 static void make_dirty(int fd, size_t bytes) {
+    static unsigned char dirt[1 << 16];
     size_t part = bytes < 2 * DIRTY_BYTES ? bytes : DIRTY_BYTES;
+    memset(dirt, 0xcb, sizeof dirt);
     for (int end = 0; end < (part < bytes ? 2 : 1); end++) {
-        off_t at = end == 0 ? 0 : (off_t)(bytes - part);
-        void *map = mmap(NULL, part, PROT_READ | PROT_WRITE, MAP_SHARED, fd, at);
-        if (map != MAP_FAILED) {
-            memset(map, 0xcb, part);
-            munmap(map, part);
+        size_t at = end == 0 ? 0 : bytes - part;
+        for (size_t size, left = part; left > 0; at += size, left -= size) {
+            size = left < sizeof dirt ? left : sizeof dirt;
+            if (pwrite(fd, dirt, size, (off_t)at) != (ssize_t)size) {
+                return;
+            }
         }
     }
 }
