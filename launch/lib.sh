@@ -279,7 +279,7 @@ run_tests() {
     # What the user has set for peerwin is not what the tests test.
     # Small jobs wait more than they compute, so there may be more of them than processors.
     (unset "${!PEERWIN_@}" &&
-        ctest --test-dir "$dir" --output-on-failure --no-tests=error -j "$((4 * $(nproc)))" "$@") \
+        ctest --test-dir "$dir" --output-on-failure --no-tests=error -j "$((3 * $(nproc)))" "$@") \
         2>&1 </dev/null | tee "$log" || status=$?
     [ "$status" -eq 0 ] || printf '%s: FAILED: the tests\n%s: the log is %s\n' "$me" "$me" "$log" >&2
     grep 'tests passed,.* failed out of' "$log" || true

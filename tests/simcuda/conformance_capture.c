@@ -337,11 +337,12 @@ static void graph_external_section(int role) {
 }
 
 /* A graph of one kernel, built by hand and changed before each launch, while another stream captures. */
-static CUresult set_fill(CUgraphExec exec, CUgraphNode node, CUDA_KERNEL_NODE_PARAMS_v2 *params, struct fill args) {
+static CUresult set_fill(CUgraphExec exec, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS_v2 *like, struct fill args) {
     void *fill_params[1] = {&args};
-    params->kernelParams = fill_params;
-    params->gridDimX = (args.count + 127) / 128;
-    return cu.GraphExecKernelNodeSetParams(exec, node, params);
+    CUDA_KERNEL_NODE_PARAMS_v2 params = *like;
+    params.kernelParams = fill_params;
+    params.gridDimX = (args.count + 127) / 128;
+    return cu.GraphExecKernelNodeSetParams(exec, node, &params);
 }
 
 static void graph_of_one_section(int role) {

@@ -439,7 +439,7 @@ static void stuck_exporter(void) {
     CUevent event = stuck_event(&flag);
     step(); /* the peer has recorded it, too */
     cu.StreamWriteValue32(NULL, flag, 1, 0);
-    step();
+    await();
     result("destroy", cu.EventDestroy(event));
 }
 
