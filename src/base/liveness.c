@@ -17,6 +17,7 @@
 
 peerwin_status pw_liveness_create(pw_liveness *live, int count, const pw_site *site) {
     live->count = count;
+    live->gone = PW_NONE;
     live->polls = calloc((size_t)count, sizeof *live->polls);
     live->pids = calloc((size_t)count, sizeof *live->pids);
     live->goodbyes = calloc((size_t)count, sizeof *live->goodbyes);
@@ -35,7 +36,7 @@ void pw_liveness_destroy(pw_liveness *live) {
     free(live->polls);
     free(live->pids);
     free(live->goodbyes);
-    *live = (pw_liveness){0};
+    *live = (pw_liveness){.gone = PW_NONE};
 }
 
 /* Reads /proc/<pid>/stat from the state letter on; the name before it may hold anything. 0 or an errno. */
@@ -85,23 +86,36 @@ static peerwin_status check_start(pid_t pid, uint64_t announced, const pw_site *
     return pw_fail(PEERWIN_ERR_PEER_LOST, site, "process %d is gone", (int)pid);
 }
 
-peerwin_status pw_liveness_watch(pw_liveness *live, int rank, pid_t pid, uint64_t start, const pw_site *site) {
+/* *fd_out is a pidfd that is known to be of the process that announced itself. */
+static peerwin_status open_watched(pid_t pid, uint64_t start, const pw_site *site, int *fd_out) {
     int fd = (int)syscall(SYS_pidfd_open, pid, 0u); /* close-on-exec by definition */
     if (fd < 0 && errno == ESRCH)
         return pw_fail(PEERWIN_ERR_PEER_LOST, site, "process %d is gone", (int)pid);
     if (fd < 0)
         return pw_fail_errno(site, errno, "pidfd_open");
     peerwin_status status = check_start(pid, start, site);
-    if (status != PEERWIN_OK) {
+    if (status != PEERWIN_OK)
         pw_close(&fd);
+    else
+        *fd_out = fd;
+    return status;
+}
+
+peerwin_status pw_liveness_watch(pw_liveness *live, int rank, pid_t pid, uint64_t start, const pw_site *site) {
+    int fd = -1;
+    peerwin_status status = open_watched(pid, start, site, &fd);
+    if (status == PEERWIN_ERR_PEER_LOST && (live->gone == PW_NONE || rank < live->gone))
+        live->gone = rank;
+    if (status != PEERWIN_OK)
         return status;
-    }
     live->polls[rank].fd = fd;
     live->pids[rank] = pid;
     return PEERWIN_OK;
 }
 
 int pw_liveness_lost(pw_liveness *live) {
+    if (live->polls && live->gone != PW_NONE)
+        return live->gone;
     if (!live->polls || poll(live->polls, (nfds_t)live->count, 0) <= 0)
         return PW_NONE;
     for (int rank = 0; rank < live->count; rank++) {

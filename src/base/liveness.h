@@ -19,6 +19,7 @@
 
 typedef struct {
     int count;                         /* ranks */
+    int gone;                          /* lowest rank that was gone before it could be watched, or PW_NONE */
     struct pollfd *polls;              /* per rank; fd -1 where nothing is watched */
     pid_t *pids;                       /* per rank; 0 where nothing is watched */
     const _Atomic uint32_t **goodbyes; /* per rank: word in the peer's pad that it sets when done, or NULL */
@@ -30,7 +31,7 @@ void pw_liveness_destroy(pw_liveness *live);
 /*
  * Watches process `pid` of this PID namespace as `rank`. `start` is its start time (pw_process_start) as the peer
  * itself announced it: a reused pid is then not taken for the peer. A peer that cannot be watched because it is gone
- * already is PEER_LOST.
+ * already is PEER_LOST, and counts as lost from then on: nobody may wait for it.
  */
 PEERWIN_MUST_USE peerwin_status pw_liveness_watch(pw_liveness *live, int rank, pid_t pid, uint64_t start,
                                                   const pw_site *site);
