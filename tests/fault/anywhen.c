@@ -79,7 +79,7 @@ static void survive(MPI_Comm comm, int row) {
     CHECK_STATUS(live(ctx, 0), PEERWIN_ERR_PEER_LOST, peer);
     CHECK_OK(peerwin_finalize(ctx));
     holdings_check(&before, "a death");
-    MPI_Allreduce(MPI_IN_PLACE, &late, 1, MPI_DOUBLE, MPI_MAX, team_comm);
+    late = team_max(late);
     if (job.rank == 0) {
         printf("ok death %d in round %d, rank %d of %d, known after %.3f s\n", row, round, row % (TEAM + 1), TEAM + 1,
                late);

@@ -16,10 +16,11 @@
 #include "support/memory.h"
 #include "team.h"
 
-enum { TIMEOUT_MS = 20000, SHORT_MS = 1000 };
+enum { TIMEOUT_MS = 20000, SHORT_MS = 1000, LATE_MS = 200 };
 
 typedef enum {
     IN_INIT,
+    IN_LATE_INIT, /* the others make that call later */
     IN_ALLOC,
     IN_FREE,
     IN_FINALIZE,
@@ -46,6 +47,7 @@ typedef struct {
 
 static const death deaths[] = {
     {"init, after the ranks met, before they connect", 2, 1, IN_INIT, AT(PIDFD_OPEN), 1},
+    {"init, before the others watch it", 3, 1, IN_LATE_INIT, AT(PIDFD_OPEN), 1},
     {"init, connecting", 3, 2, IN_INIT, AT(CONNECT), 2},
     {"init, accepting", 3, 0, IN_INIT, AT(ACCEPT4), 2},
     {"init, exchange of pads", 4, 1, IN_INIT, AT(FCNTL), 2},
@@ -94,9 +96,13 @@ typedef struct {
     peerwin_halo *halo; /* a ring */
 } pair;
 
+static int is_init(const death *d) {
+    return d->where == IN_INIT || d->where == IN_LATE_INIT;
+}
+
 /* Nobody knows yet who the victim is: its absence is noticed at the deadline only. */
 static int is_unknown(const death *d) {
-    return d->where == IN_INIT && d->calls == 0;
+    return is_init(d) && d->calls == 0;
 }
 
 static peerwin_status do_init(MPI_Comm comm, int timeout_ms, peerwin_ctx **ctx_out) {
@@ -143,6 +149,7 @@ static peerwin_status do_place(const death *d, MPI_Comm comm, pair *p) {
     peerwin_status status;
     switch (d->where) {
     case IN_INIT:
+    case IN_LATE_INIT:
         return do_init(comm, is_unknown(d) ? SHORT_MS : TIMEOUT_MS, &p->ctx);
     case IN_ALLOC:
         return peerwin_win_alloc(p->ctx, 100000, NULL, &p->win);
@@ -169,10 +176,10 @@ static peerwin_status do_place(const death *d, MPI_Comm comm, pair *p) {
 
 /* What both do before the place: everything that comes earlier in a life. */
 static void prepare(const death *d, MPI_Comm comm, pair *p) {
-    if (d->where != IN_INIT) {
+    if (!is_init(d)) {
         CHECK_OK(do_init(comm, TIMEOUT_MS, &p->ctx));
     }
-    if (d->where != IN_INIT && d->where != IN_ALLOC) {
+    if (!is_init(d) && d->where != IN_ALLOC) {
         CHECK_OK(peerwin_win_alloc(p->ctx, 4096, NULL, &p->win));
         CHECK_OK(peerwin_barrier(p->ctx, NULL));
     }
@@ -227,9 +234,13 @@ static void survive(const death *d, MPI_Comm comm) {
     char peer[32];
     snprintf(peer, sizeof(peer), "peer %d", d->victim);
     holdings before = holdings_take();
+    const int is_late = d->where == IN_LATE_INIT;
+    inject_plan wait = {.calls = d->calls, .nth = is_late, .action = INJECT_DELAY, .value = LATE_MS};
     prepare(d, comm, &p);
+    inject_arm(&wait);
     peerwin_status status = do_place(d, comm, &p);
     double late = team_seconds_since_death();
+    CHECK_EQUAL(inject_disarm(), is_late);
     if (is_unknown(d)) {
         CHECK_STATUS(status, PEERWIN_ERR_TIMEOUT, "peerwin_init");
     } else {
@@ -239,7 +250,7 @@ static void survive(const death *d, MPI_Comm comm) {
         test_fail(__FILE__, __LINE__, "%s: it took %.3f s", d->name, late);
     }
     if (p.ctx != NULL) {
-        CHECK(d->where != IN_INIT);
+        CHECK(!is_init(d));
         check_all_lost(d, &p);
         if (d->ranks % 2 == 0) { /* else finalize frees it */
             CHECK_OK(peerwin_win_free(p.win));
@@ -248,7 +259,7 @@ static void survive(const death *d, MPI_Comm comm) {
         CHECK_OK(peerwin_finalize(p.ctx));
     }
     holdings_check(&before, d->name);
-    MPI_Allreduce(MPI_IN_PLACE, &late, 1, MPI_DOUBLE, MPI_MAX, team_comm);
+    late = team_max(late);
     if (job.rank == 0) {
         printf("ok %s (%d ranks, rank %d dies, known after %.3f s)\n", d->name, d->ranks, d->victim, late);
     }
@@ -274,8 +285,7 @@ static void run_row(const death *d, MPI_Comm comm, int victim) {
     if (comm != MPI_COMM_NULL) {
         survive(d, comm);
     } else {
-        double nothing = 0;
-        MPI_Allreduce(MPI_IN_PLACE, &nothing, 1, MPI_DOUBLE, MPI_MAX, team_comm);
+        (void)team_max(0);
     }
     team_meet(team_comm);
 }

@@ -299,7 +299,7 @@ static void end_if_lost(const fate *f, const life *l, CUresult code, const char 
         printf("stuck behind %s: MPS took the context of rank %d along (error %d), which is named: %s\n", f->name,
                job.rank, (int)code, peerwin_last_error());
     }
-    MPI_Allreduce(MPI_IN_PLACE, &lost, 1, MPI_INT, MPI_MAX, team_comm);
+    lost = (int)team_max(lost);
     if (lost) {
         team_end(verdict);
     }
@@ -350,7 +350,7 @@ static void be_freed(const fate *f, MPI_Comm comm, const char *verdict) {
         test_sleep_ms(THREADS_END_MS); /* of the streams; a real driver keeps what it likes */
         holdings_check(&before, f->name);
     }
-    MPI_Allreduce(MPI_IN_PLACE, &late, 1, MPI_DOUBLE, MPI_MAX, team_comm);
+    late = team_max(late);
     if (job.rank == 0) {
         printf("stuck behind %s: freed after %.3f s\n", f->name, late);
     }

@@ -17,6 +17,10 @@ MPI_Comm team_comm;
 int team_size;
 static _Atomic int64_t *stamp;
 
+/*
+ * MPI's own waits yield all the time. On few processors that keeps them from the dying: Linux 6.18 lets a task that
+ * yielded much before it got a lock wait for seconds, and those who need the lock to end with it.
+ */
 static void wait_quietly(MPI_Request *request) {
     int done = 0;
     while (MPI_Test(request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && !done) {
@@ -28,6 +32,13 @@ void team_meet(MPI_Comm comm) {
     MPI_Request request;
     MPI_Ibarrier(comm, &request);
     wait_quietly(&request);
+}
+
+double team_max(double value) {
+    MPI_Request request;
+    MPI_Iallreduce(MPI_IN_PLACE, &value, 1, MPI_DOUBLE, MPI_MAX, team_comm, &request);
+    wait_quietly(&request);
+    return value;
 }
 
 /* A page that all ranks map, so that those who go can leave the time. */

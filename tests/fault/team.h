@@ -18,6 +18,8 @@ extern int team_size;
 
 /** A barrier that does not take the processor from those who work. */
 void team_meet(MPI_Comm comm);
+/** The largest of the team's values, likewise. */
+double team_max(double value);
 /** Since the last death or stop (see inject_die). */
 double team_seconds_since_death(void);
 
