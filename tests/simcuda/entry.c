@@ -17,6 +17,7 @@
 struct sim_state sim = {.lock = PTHREAD_MUTEX_INITIALIZER, .done = PTHREAD_COND_INITIALIZER, .strict = true};
 
 static _Thread_local int current_call = -1;
+static _Thread_local bool entered; /* with the lock: not in a forked child */
 
 /* The symbol of forms that exist and are not simulated. */
 static CUresult CUDAAPI stale(void) {
@@ -101,20 +102,27 @@ bool sim_usable(void) {
 }
 
 /* In a forked child the lock may be held by a thread that is not there. */
-static void check_fork(void) {
-    if (sim.ready && sim.pid != getpid() && sim.strict) {
+static bool forked(void) {
+    bool child = sim.ready && sim.pid != getpid();
+    if (child && sim.strict) {
         current_call = -1;
         sim_die("called in a forked child");
     }
+    return child;
 }
 
-CUresult sim_enter(const char *symbol) {
-    int call = sim_find_call(symbol);
-    check_fork();
+CUresult sim_enter(const char *symbol, int *known) {
+    int call = __atomic_load_n(known, __ATOMIC_RELAXED) - 1;
+    if (call < 0) {
+        call = sim_find_call(symbol);
+        __atomic_store_n(known, call + 1, __ATOMIC_RELAXED);
+    }
+    bool child = forked();
     if (sim_on_stream_thread()) {
         sim_die("%s called from a host function", symbol);
     }
-    if (sim.ready && sim.pid != getpid()) {
+    entered = !child;
+    if (child) {
         return CUDA_ERROR_NOT_INITIALIZED;
     }
     pthread_mutex_lock(&sim.lock);
@@ -133,7 +141,7 @@ CUresult sim_enter(const char *symbol) {
 }
 
 CUresult sim_leave(CUresult rc) {
-    if (!sim.ready || sim.pid == getpid()) {
+    if (entered) {
         current_call = -1;
         pthread_mutex_unlock(&sim.lock);
     }

@@ -33,13 +33,14 @@ static struct block *block_of(const struct sim_phys *phys) {
     return NULL;
 }
 
-static CUresult make_block(struct sim_context *ctx, size_t bytes, struct block **block_out) {
+/* The memory of small allocations becomes dirty as they are made. */
+static CUresult make_block(struct sim_context *ctx, size_t bytes, bool small, struct block **block_out) {
     struct sim_phys *phys = NULL;
     CUresult rc = sim_charge(ctx->device, bytes);
     if (rc != CUDA_SUCCESS) {
         return rc;
     }
-    rc = sim_phys_create(SIM_SHARE_BLOCK, ctx->device, bytes, 0, true, &phys);
+    rc = sim_phys_create(SIM_SHARE_BLOCK, ctx->device, bytes, 0, !small, &phys);
     if (rc != CUDA_SUCCESS) {
         sim_used[ctx->device] -= bytes;
         return rc;
@@ -98,7 +99,7 @@ static CUresult allocate(CUdeviceptr *ptr_out, size_t bytes) {
     struct block *block = small ? roomy_block(ctx, bytes) : NULL;
     if (block == NULL) {
         size_t size = (bytes + SIM_GRANULE - 1) / SIM_GRANULE * SIM_GRANULE;
-        rc = make_block(ctx, size, &block);
+        rc = make_block(ctx, size, small, &block);
         if (rc != CUDA_SUCCESS) {
             return rc;
         }
@@ -109,6 +110,9 @@ static CUresult allocate(CUdeviceptr *ptr_out, size_t bytes) {
     range->ctx = ctx;
     range->device = ctx->device;
     range->buffer_id = ++sim.next_buffer_id;
+    if (small) {
+        sim_phys_dirty(block->phys, block->used, bytes);
+    }
     block->used += small ? (bytes + SMALL_ALIGNMENT - 1) / SMALL_ALIGNMENT * SMALL_ALIGNMENT : block->phys->bytes;
     block->live++;
     *ptr_out = range->start;

@@ -225,11 +225,7 @@ struct sim_range *sim_pool_add_range(struct sim_pool *pool, struct sim_context *
 
 static void make_dirty(const struct sim_range *range) {
     size_t bytes = pages(range->size) < SIM_GRANULE ? pages(range->size) : SIM_GRANULE;
-    void *map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, range->phys->fd, (off_t)range->offset);
-    if (map != MAP_FAILED) {
-        memset(map, 0xcb, bytes);
-        munmap(map, bytes);
-    }
+    sim_phys_dirty(range->phys, range->offset, bytes);
 }
 
 static CUresult allocate(CUdeviceptr *ptr_out, size_t bytes, struct sim_pool *pool, CUstream handle) {

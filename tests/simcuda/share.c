@@ -20,7 +20,7 @@
 
 #define LABEL_MAGIC  0x51c0da1abe1ULL
 #define TICKET_MAGIC 0x51c0da71cce7ULL
-#define DIRTY_BYTES  ((size_t)1 << 20)
+#define DIRTY_BYTES  ((size_t)64 << 10)
 
 _Static_assert(sizeof(struct sim_label) <= 4096, "a label is one page");
 
@@ -73,23 +73,27 @@ CUresult sim_charge(int device, size_t bytes) {
     return CUDA_SUCCESS;
 }
 
-/*
- * Fresh device memory holds what was there before: nothing may rely on zeros. Written by the kernel, since each page
- * that were touched here would be a fault.
- */
-static void make_dirty(int fd, size_t bytes) {
-    static unsigned char dirt[1 << 16];
-    size_t part = bytes < 2 * DIRTY_BYTES ? bytes : DIRTY_BYTES;
+void sim_phys_dirty(const struct sim_phys *phys, size_t offset, size_t bytes) {
+    static unsigned char dirt[64 << 10];
     memset(dirt, 0xcb, sizeof dirt);
-    for (int end = 0; end < (part < bytes ? 2 : 1); end++) {
-        size_t at = end == 0 ? 0 : bytes - part;
-        for (size_t size, left = part; left > 0; at += size, left -= size) {
-            size = left < sizeof dirt ? left : sizeof dirt;
-            if (pwrite(fd, dirt, size, (off_t)at) != (ssize_t)size) {
-                return;
-            }
+    for (size_t at = offset; at < offset + bytes;) {
+        size_t left = offset + bytes - at;
+        ssize_t done = pwrite(phys->fd, dirt, left < sizeof dirt ? left : sizeof dirt, (off_t)at);
+        if (done <= 0) {
+            return;
         }
+        at += (size_t)done;
     }
+}
+
+/* Both ends, and a page now and then between them: all of a large allocation would take its time. */
+static void make_dirty(const struct sim_phys *phys) {
+    size_t end = phys->bytes < 2 * DIRTY_BYTES ? phys->bytes : DIRTY_BYTES;
+    sim_phys_dirty(phys, 0, end);
+    for (size_t at = DIRTY_BYTES; end < phys->bytes && at < phys->bytes - end; at += DIRTY_BYTES) {
+        sim_phys_dirty(phys, at, SIM_PAGE);
+    }
+    sim_phys_dirty(phys, phys->bytes - end, end);
 }
 
 static void fill_label(struct sim_phys *phys, enum sim_share_kind kind, int device, unsigned handle_types) {
@@ -133,7 +137,7 @@ CUresult sim_phys_create(enum sim_share_kind kind, int device, size_t bytes, uns
     remember_fd(phys->fd);
     fill_label(phys, kind, device, handle_types);
     if (dirty) {
-        make_dirty(phys->fd, bytes);
+        make_dirty(phys);
     }
     *phys_out = phys;
     return CUDA_SUCCESS;

@@ -37,7 +37,7 @@
 enum { SIM_NUM_CALLS = SIM_CALLS(SIM_CALL_ONE) };
 
 /* Takes the lock; an error is what the call must return (injected, not initialised, forbidden in capture). */
-CUresult sim_enter(const char *symbol);
+CUresult sim_enter(const char *symbol, int *known); /* known: the call's number + 1, once it was looked up */
 CUresult sim_leave(CUresult rc);
 bool sim_usable(void); /* after sim_enter: initialised and in the process that did it */
 int sim_find_call(const char *symbol);
@@ -47,7 +47,8 @@ unsigned sim_call_flags(int call);
 
 #define SIM_RUN(symbol, expression)                                                                                    \
     do {                                                                                                               \
-        CUresult sim_rc_ = sim_enter(#symbol);                                                                         \
+        static int sim_call_;                                                                                          \
+        CUresult sim_rc_ = sim_enter(#symbol, &sim_call_);                                                             \
         if (sim_rc_ == CUDA_SUCCESS) {                                                                                 \
             sim_rc_ = (expression);                                                                                    \
         }                                                                                                              \
@@ -57,7 +58,8 @@ unsigned sim_call_flags(int call);
 /* Told to fail, it releases all the same. */
 #define SIM_RUN_RELEASE(symbol, expression)                                                                            \
     do {                                                                                                               \
-        CUresult sim_told_ = sim_enter(#symbol);                                                                       \
+        static int sim_call_;                                                                                          \
+        CUresult sim_told_ = sim_enter(#symbol, &sim_call_);                                                           \
         CUresult sim_rc_ =                                                                                             \
             sim_usable() && sim_told_ != CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED ? (expression) : sim_told_;             \
         return sim_leave(sim_told_ != CUDA_SUCCESS ? sim_told_ : sim_rc_);                                             \
@@ -157,6 +159,8 @@ struct sim_ticket {
 };
 CUresult sim_phys_create(enum sim_share_kind kind, int device, size_t bytes, unsigned handle_types, bool dirty,
                          struct sim_phys **phys_out);
+/* Fresh device memory holds what was there before: nothing may rely on zeros. Written by the file, without faults. */
+void sim_phys_dirty(const struct sim_phys *phys, size_t offset, size_t bytes);
 /* Takes its own copy of the descriptor. */
 CUresult sim_phys_import(int fd, enum sim_share_kind kind, CUresult invalid, struct sim_phys **phys_out);
 void sim_phys_ref(struct sim_phys *phys);

@@ -463,7 +463,7 @@ static const struct simtest tests[] = {
     DIES(context_leftovers, "context ends with 1 allocations"),
     DIES(foreign_event, "different contexts"),
     {"in_child", in_child, NULL, NULL, NULL, 0, "called in a forked child"},
-    DIES(dead_stream, "stream 1 is used after its end"),
+    DIES(dead_stream, "stream 0 is used after its end"),
     DIES(dead_event, "used after its end"),
     DIES(wrong_kind, "is no stream"),
     DIES(odd_word, "not aligned to 8 bytes"),
