@@ -13,9 +13,30 @@
 
 enum { MOST_DIMS = 3, MOST_BLOCKS = 8, SENTINEL = 0xC7 };
 
-/* How many plans: several hundred in a run of all tests. */
+/* How many plans: several hundred in a run of all tests, most of them on few ranks, where they cost less. */
 static int plans(int most, int simulated) {
-    return device_is_real() ? most : test_rounds(most, TEST_SANITIZED ? simulated / 2 : simulated);
+    const int share = job.size <= 2 ? 1 : job.size <= 4 ? 2 : 4;
+    return device_is_real() ? most : test_rounds(most, TEST_SANITIZED ? simulated / 2 : simulated / share);
+}
+
+/* What came up in the plans of a job, as bits: a generator that leaves something out would test less than it says. */
+typedef struct {
+    uint64_t elems, dims, depths, fields, flags, walls, faces;
+} coverage;
+
+enum { FACE_SELF = 0, FACE_EMPTY = 1, FACE_AGAIN = 2, FACE_ONCE = 3 };
+
+static void cover(uint64_t *set, size_t value) {
+    *set |= (uint64_t)1 << value;
+}
+
+/* All values from low to high. */
+static void check_covered(uint64_t set, size_t low, size_t high) {
+    for (size_t value = low; value <= high; value++) {
+        if (!(set >> value & 1)) {
+            test_fail(__FILE__, __LINE__, "no plan had the value %zu of %zu to %zu", value, low, high);
+        }
+    }
 }
 
 /* ------------------------------------------------------------------------------------- blocks of a grid */
@@ -42,8 +63,9 @@ static void draw_sizes(grid *g, uint64_t *state, int ranks) {
     }
 }
 
-static grid draw_grid(uint64_t *state) {
-    grid g = {.elem = test_random_in(state, 1, 16), .seed = (unsigned)test_random_in(state, 1, 1000)};
+/* The n-th one: element sizes take turns. */
+static grid draw_grid(uint64_t *state, int n) {
+    grid g = {.elem = 1 + (size_t)n % 16, .seed = (unsigned)test_random_in(state, 1, 1000)};
     draw_sizes(&g, state, job.size);
     g.flags = (unsigned)test_random_in(state, 0, 3); /* CORNERS and FASTEST_FIRST, or not */
     for (int d = 0; d < g.dims; d++) {
@@ -151,8 +173,18 @@ static void exchange_blocks(peerwin_ctx *ctx, peerwin_win *win, peerwin_halo *ha
     free(got);
 }
 
-static void try_grid(peerwin_ctx *ctx, peerwin_win *win, uint64_t *state) {
-    const grid g = draw_grid(state);
+static void cover_grid(coverage *seen, const grid *g) {
+    cover(&seen->elems, g->elem);
+    cover(&seen->dims, (size_t)g->dims);
+    cover(&seen->flags, g->flags);
+    for (int d = 0; d < g->dims; d++) {
+        cover(&seen->depths, g->depth[d]);
+        cover(&seen->walls, (size_t)g->periodic[d]);
+    }
+}
+
+static void try_grid(peerwin_ctx *ctx, peerwin_win *win, const grid *drawn) {
+    const grid g = *drawn;
     const int reorder = 0;
     MPI_Comm cart = MPI_COMM_NULL;
     peerwin_halo *halo = NULL;
@@ -176,15 +208,23 @@ static void random_blocks_get_exactly_their_ghosts(void) {
     peerwin_ctx *ctx = test_context(MPI_COMM_WORLD, 0);
     peerwin_win *win = test_window(ctx, 17 * 17 * 17 * 16);
     uint64_t state = 20261129;
-    for (int i = 0; i < plans(job.size < 8 ? 200 : 80, 100); i++) {
-        try_grid(ctx, win, &state);
+    coverage seen = {0};
+    for (int i = 0; i < plans(job.size < 8 ? 200 : 80, 120); i++) {
+        const grid g = draw_grid(&state, i);
+        cover_grid(&seen, &g);
+        try_grid(ctx, win, &g);
     }
+    check_covered(seen.elems, 1, 16);
+    check_covered(seen.dims, 1, MOST_DIMS);
+    check_covered(seen.depths, 0, 4);
+    check_covered(seen.flags, 0, 3);
+    check_covered(seen.walls, 0, 1);
     test_free(ctx, win);
 }
 
 /* ----------------------------------------------------------------------------------------- lists of faces */
 
-enum { MOST_FACES = 40, WINDOWS = 3, ROOM = 64 << 10 };
+enum { MOST_FACES = 40, WINDOWS = 8, ROOM = 64 << 10 };
 
 /* A pair of faces, as all ranks know it. */
 typedef struct {
@@ -230,15 +270,75 @@ static peerwin_box draw_box(uint64_t *state, size_t bytes, size_t *used) {
     return box;
 }
 
-static pair draw_pair(uint64_t *state, ledger *l, int tag) {
+/* The memory of all fields is taken to the same place, so that a box may be in each. */
+static void level(ledger *l, int rank) {
+    size_t most = 0;
+    for (int w = 0; w < WINDOWS; w++) {
+        most = l->used[rank][w] > most ? l->used[rank][w] : most;
+    }
+    for (int w = 0; w < WINDOWS; w++) {
+        l->used[rank][w] = most;
+    }
+}
+
+/* A pair of so many elements; the face that is sent may be one that is sent elsewhere, too. */
+static pair draw_pair(uint64_t *state, ledger *l, int tag, size_t elem, const pair *before) {
     const size_t last = (size_t)job.size - 1;
     pair p = {.from = (int)test_random_in(state, 0, last), .to = (int)test_random_in(state, 0, last), .tag = tag};
-    size_t bytes = test_random_in(state, 0, 5) == 0 ? 0 : 4 * test_random_in(state, 1, 150);
+    size_t bytes = test_random_in(state, 0, 5) == 0 ? 0 : elem * test_random_in(state, 1, 600 / elem);
     p.send_window = (int)test_random_in(state, 0, WINDOWS - 1);
     p.recv_window = (int)test_random_in(state, 0, WINDOWS - 1);
-    p.send = draw_box(state, bytes, &l->used[p.from][p.send_window]);
+    if (before != NULL) {
+        p.from = before->from;
+        p.send_window = before->send_window;
+        p.send = before->send;
+        bytes = p.send.count[0] * p.send.count[1] * p.send.count[2];
+    } else {
+        p.send = draw_box(state, bytes, &l->used[p.from][p.send_window]);
+    }
     p.recv = draw_box(state, bytes, &l->used[p.to][p.recv_window]);
     return p;
+}
+
+/* A face of `fields` fields: the same boxes in as many windows. Returns the number of pairs. */
+static int draw_fields(uint64_t *state, ledger *l, int tag, size_t elem, int fields, pair *pairs) {
+    pair p = draw_pair(state, l, tag, elem, NULL);
+    level(l, p.from);
+    level(l, p.to);
+    size_t bytes = p.send.count[0] * p.send.count[1] * p.send.count[2];
+    p.send = draw_box(state, bytes, &l->used[p.from][0]);
+    level(l, p.from);
+    p.recv = draw_box(state, bytes, &l->used[p.to][0]);
+    level(l, p.to);
+    for (int f = 0; f < fields; f++) {
+        pairs[f] = p;
+        pairs[f].tag = tag - f;
+        pairs[f].send_window = pairs[f].recv_window = f;
+    }
+    return fields;
+}
+
+/* The n-th list: element sizes and numbers of fields take turns. */
+static int draw_list(uint64_t *state, int n, pair *pairs, coverage *seen) {
+    const size_t elem = 1 + (size_t)n % 16;
+    const int fields = 1 + (3 * n + n / 8) % WINDOWS;
+    const int most =
+        n % 17 == 16 ? 0 : (int)test_random_in(state, 8, MOST_FACES / 4 * (size_t)(job.size < 4 ? job.size : 4));
+    ledger l = {{{0}}};
+    int count = 0;
+    if (most > 0) {
+        count = draw_fields(state, &l, 100, elem, fields, pairs);
+        cover(&seen->elems, elem);
+        cover(&seen->fields, (size_t)fields);
+    }
+    while (count < most) {
+        const pair *before = count > 0 && test_random_in(state, 0, 5) == 0 ? &pairs[count - 1] : NULL;
+        pair p = draw_pair(state, &l, 100 - count, elem, before);
+        cover(&seen->faces, p.from == p.to ? FACE_SELF : FACE_ONCE);
+        cover(&seen->faces, p.send.count[0] == 0 ? FACE_EMPTY : before != NULL ? FACE_AGAIN : FACE_ONCE);
+        pairs[count++] = p;
+    }
+    return count;
 }
 
 /* Byte number `at` of a box, in lexicographic order. */
@@ -283,18 +383,15 @@ static void exchange_lists(peerwin_win *const *win, peerwin_halo *halo, const pa
     free(got);
 }
 
-static void try_list(peerwin_ctx *ctx, peerwin_win *const *win, uint64_t *state) {
-    pair pairs[MOST_FACES];
+static void try_list(peerwin_ctx *ctx, peerwin_win *const *win, const pair *pairs, int count) {
     peerwin_face send[MOST_FACES + 1];
     peerwin_face recv[MOST_FACES + 1];
-    ledger l = {{{0}}};
     int sends = 0;
     int recvs = 0;
-    int count = (int)test_random_in(state, 0, MOST_FACES / 4 * (size_t)(job.size < 4 ? job.size : 4));
     peerwin_halo *halo = NULL;
     send[sends++] = recv[recvs++] = (peerwin_face){.peer = MPI_PROC_NULL};
     for (int i = 0; i < count; i++) {
-        const pair p = pairs[i] = draw_pair(state, &l, 100 - i);
+        const pair p = pairs[i];
         if (p.from == job.rank) {
             send[sends++] = (peerwin_face){.peer = p.to, .tag = p.tag, .win = win[p.send_window], .box = p.send};
         }
@@ -311,12 +408,18 @@ static void random_lists_of_faces_arrive_byte_for_byte(void) {
     peerwin_ctx *ctx = test_context(MPI_COMM_WORLD, 0);
     peerwin_win *win[WINDOWS];
     uint64_t state = 1129;
+    coverage seen = {0};
     for (int w = 0; w < WINDOWS; w++) {
         win[w] = test_window(ctx, ROOM);
     }
-    for (int i = 0; i < plans(job.size < 8 ? 60 : 30, 50); i++) {
-        try_list(ctx, win, &state);
+    for (int i = 0; i < plans(job.size < 8 ? 60 : 32, 64); i++) {
+        pair pairs[MOST_FACES];
+        const int count = draw_list(&state, i, pairs, &seen);
+        try_list(ctx, win, pairs, count);
     }
+    check_covered(seen.elems, 1, 16);
+    check_covered(seen.fields, 1, WINDOWS);
+    check_covered(seen.faces, FACE_SELF, FACE_ONCE);
     for (int w = 0; w < WINDOWS; w++) {
         CHECK_OK(peerwin_win_free(win[w]));
     }

@@ -73,9 +73,11 @@ peerwin_sim_test(host box RANKS 2 ON pcie-no-peer:2 ENV PWTEST_STREAM=own)
 peerwin_sim_test(host sync RANKS 3 ON pcie-no-peer:2)
 peerwin_sim_test(host cases RANKS 2 ON same-gpu)
 
-peerwin_sim_test(any halo RANKS 2 ON same-gpu)
-peerwin_sim_test(any halo RANKS 4 ON nvswitch:8 ENV PWTEST_STREAM=own)
-peerwin_sim_test(any halo_cases RANKS 2 ON same-gpu)
+# Some 700 random plans in all.
+peerwin_sim_test(any halo RANKS 1 2 ON same-gpu)
+peerwin_sim_test(any halo RANKS 3 ON same-gpu ENV SIMCUDA_MPS=1 CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=33)
+peerwin_sim_test(any halo RANKS 4 8 ON nvswitch:8 ENV PWTEST_STREAM=own)
+peerwin_sim_test(any halo RANKS 7 ON nvswitch:8)
 peerwin_sim_test(legacy halo_misuse RANKS 2 ON pcie:4)
 peerwin_sim_test(any halo_steps RANKS 3 ON same-gpu ENV PWTEST_STREAM=own)
 peerwin_sim_test(any halo_steps NAME sim.onequeue.halo_steps RANKS 2 ON nvswitch:8
@@ -203,6 +205,10 @@ endforeach()
 peerwin_sim_case(C11 placement c11_ranks_that_share_a_device_are_told_so_once RANKS 2 ON same-gpu)
 peerwin_sim_case(C12 placement c12_instances_of_one_device_have_no_path_and_the_reason_says_mig
   RANKS 2 ON nvswitch:2 ENV SIMCUDA_MIG=1)
+peerwin_sim_case(C6_by_plan halo_cases c6_ghosts_at_the_walls_keep_their_values RANKS 3 ON same-gpu)
+peerwin_sim_case(C13_by_plan halo_cases c13_a_process_can_be_its_own_neighbour RANKS 1 ON same-gpu)
+peerwin_sim_case(C18 halo_cases c18_large_thin_faces_are_exact RANKS 2 ON same-gpu)
+peerwin_sim_case(regrid halo_cases regrid_2000_times_leaves_memory_flat RANKS 2 ON nvswitch:8)
 peerwin_sim_case(C13 cases c13_a_process_can_be_its_own_neighbour RANKS 1 ON same-gpu)
 peerwin_sim_case(C13_attached attach c13_the_own_pointer_is_the_programs_and_not_opened RANKS 1 ON same-gpu)
 peerwin_sim_case(C14 placement c14_without_peer_access_there_is_no_path_a_notice_and_strict_mode_refuses
