@@ -35,7 +35,7 @@ static uint64_t bits_of(const void *base, const peerwin_box *box) {
 /* The largest cell that every row of both boxes is made of. */
 static uint32_t cell_of(const pw_move *move) {
     const uint64_t bits = bits_of(move->to, &move->to_box) | bits_of(move->from, &move->from_box);
-    return bits % 16 == 0 ? 16 : bits % 8 == 0 ? 8 : bits % 4 == 0 ? 4 : 1;
+    return pw_cell_of(bits);
 }
 
 /* How many aligned vectors of the target a row touches at most. */

@@ -164,11 +164,20 @@ static inline __attribute__((always_inline)) void move_strips(const pw_move *mov
 
 static void move_thin(const pw_move *moves, size_t to_shift, size_t from_shift) {
     switch (moves->to_box.count[0]) {
+    case 2:
+        move_strips(moves, 2, to_shift, from_shift);
+        return;
     case 4:
         move_strips(moves, 4, to_shift, from_shift);
         return;
+    case 6:
+        move_strips(moves, 6, to_shift, from_shift);
+        return;
     case 8:
         move_strips(moves, 8, to_shift, from_shift);
+        return;
+    case 12:
+        move_strips(moves, 12, to_shift, from_shift);
         return;
     case 16:
         move_strips(moves, 16, to_shift, from_shift);

@@ -62,9 +62,9 @@ typedef struct {
 
 /*
  * BOX. Rows are made of items, which are dealt to lanes one after the other through all rows and planes, so that the
- * work is split by bytes whatever the shape. Items are either cells, aligned pieces of 16, 8, 4 or 1 bytes, or
- * (`slots`) the places of aligned 16-byte vectors in the target which a row may touch: the first and last of a row may
- * be partly or wholly outside of it.
+ * work is split by bytes whatever the shape. Items are either cells, aligned pieces of 16, 8, 4, 2 or 1 bytes,
+ * or (`slots`) the places of aligned 16-byte vectors in the target which a row may touch: the first and last of a row
+ * may be partly or wholly outside of it.
  */
 typedef struct {
     char *to; /* the first row */
@@ -85,6 +85,11 @@ typedef struct {
     uint32_t cell;      /* bytes, divides every address, stride and length here */
     uint32_t slots;
 } pw_box_args;
+
+/* The largest cell that addresses, strides and lengths are multiples of, all of them or-ed together. */
+static inline uint32_t pw_cell_of(uint64_t bits) {
+    return bits % 16 == 0 ? 16 : bits % 8 == 0 ? 8 : bits % 4 == 0 ? 4 : bits % 2 == 0 ? 2 : 1;
+}
 
 /* WORD. An aligned 64-bit word anywhere. */
 enum { PW_WORD_NOTHING = 0, PW_WORD_STORE = 1, PW_WORD_ADD = 2 };

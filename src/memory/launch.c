@@ -213,7 +213,7 @@ static void merge(box_shape *shape) {
 static uint32_t cell_of(const pw_box_args *args) {
     const uint64_t bits = (uint64_t)(uintptr_t)args->to | (uint64_t)(uintptr_t)args->from | args->row_bytes |
                           args->to_row | args->from_row | args->to_plane | args->from_plane;
-    return bits % 16 == 0 ? 16 : bits % 8 == 0 ? 8 : bits % 4 == 0 ? 4 : 1;
+    return pw_cell_of(bits);
 }
 
 /* How many aligned vectors of the target a row touches at most. */

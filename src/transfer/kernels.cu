@@ -240,6 +240,8 @@ PW_KERNEL void __launch_bounds__(PW_KERNEL_LANES, 6) pw_kernel_box(pw_box_args a
         box_cells(&a, first, count, 8);
     else if (a.cell == 4)
         box_cells(&a, first, count, 4);
+    else if (a.cell == 2)
+        box_cells(&a, first, count, 2);
     else
         box_cells(&a, first, count, 1);
 }

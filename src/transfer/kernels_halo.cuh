@@ -133,6 +133,8 @@ static __device__ __forceinline__ void push_part(const pw_push_move *m, const pw
         push_cells(m, part, lane, 8, 1, 0);
     } else if (m->cell == 4) {
         push_cells(m, part, lane, 4, 1, 0);
+    } else if (m->cell == 2) {
+        push_cells(m, part, lane, 2, 1, 0);
     } else {
         push_cells(m, part, lane, 1, 1, 0);
     }

@@ -455,20 +455,23 @@ static void plans_on_two_streams_run_beside_each_other(void) {
 
 /* -------------------------------------------------------------------------------------------------- thin rows */
 
-/* Cells of `elem` bytes in a plane of cells, from `at` on: column `from` of the left neighbour becomes column 0. */
-static void exchange_column(peerwin_ctx *ctx, peerwin_win *win, size_t elem, size_t at, size_t depth) {
+/*
+ * Cells of `elem` bytes in a plane of cells, from `at` on: columns of the left neighbour become the first ones, `shift`
+ * bytes further on.
+ */
+static void exchange_column(peerwin_ctx *ctx, peerwin_win *win, size_t elem, size_t at, size_t shift, size_t depth) {
     enum { ROWS = 37, COLUMNS = 11 };
     const int to = (job.rank + 1) % job.size;
     const int from = (job.rank + job.size - 1) % job.size;
     const peerwin_box column = {.count = {depth * elem, ROWS, 1}, .stride = {COLUMNS * elem, 0}};
     peerwin_face send = {to, 3, win, column};
     peerwin_face recv = {from, 3, win, column};
-    const size_t bytes = at + ROWS * COLUMNS * elem;
+    const size_t bytes = at + shift + ROWS * COLUMNS * elem;
     unsigned char *want = host_new(bytes);
     unsigned char *got = host_new(bytes);
     peerwin_halo *halo = NULL;
     send.box.offset = at + (COLUMNS - 2 * depth) * elem;
-    recv.box.offset = at;
+    recv.box.offset = at + shift;
     pattern_write(want, job.rank, (unsigned)elem, bytes);
     segment_store(win, 0, want, bytes);
     CHECK_OK(peerwin_halo_create(ctx, 1, &send, 1, &recv, 0, &halo));
@@ -489,10 +492,14 @@ static void exchange_column(peerwin_ctx *ctx, peerwin_win *win, size_t elem, siz
 
 static void thin_faces_of_cells_of_every_size_are_exact(void) {
     peerwin_ctx *ctx = test_context(MPI_COMM_WORLD, 0);
-    peerwin_win *win = test_window(ctx, 16 + 37 * 11 * 16);
+    peerwin_win *win = test_window(ctx, 24 + 37 * 11 * 16);
     for (size_t elem = 1; elem <= 16; elem++) {
-        exchange_column(ctx, win, elem, elem % 4 == 0 ? elem : 3, 1);
-        exchange_column(ctx, win, elem, elem % 2, 3);
+        exchange_column(ctx, win, elem, elem % 4 == 0 ? elem : 3, 0, 1);
+        exchange_column(ctx, win, elem, elem % 2, 0, 3);
+        if (elem % 2 == 0) { /* by 2 bytes at most, or, out of step, by 1 */
+            exchange_column(ctx, win, elem, 2, 0, 1);
+            exchange_column(ctx, win, elem, 2, 1, 1);
+        }
     }
     test_free(ctx, win);
 }

@@ -2,12 +2,13 @@
  * Copyright (c) 2026, the peerwin contributors.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Faces and moves of halo plans, against a picture of every byte: whether boxes meet, and what is moved where, for
- * random boxes of all shapes.
+ * Faces and moves of halo plans, against a picture of every byte: whether boxes meet, what is moved where, and by which
+ * cells a device may move it, for random boxes of all shapes.
  */
 #include <stdlib.h>
 
 #include "halo/face.h"
+#include "halo/lay.h"
 #include "halo/move.h"
 #include "unit/unit.h"
 
@@ -156,12 +157,101 @@ static void rows_that_touch_become_one(void **state) {
     assert_int_equal(box.stride[0], 100);
 }
 
+/* ------------------------------------------------------------------------------------------------- cells */
+
+/* 1 if every row of the box begins at a multiple of `cell`, and is one long. */
+static int consists_of(const void *base, const peerwin_box *box, size_t cell) {
+    for (size_t plane = 0; plane < box->count[2]; plane++) {
+        for (size_t row = 0; row < box->count[1]; row++) {
+            const size_t at = (size_t)(uintptr_t)base + row * box->stride[0] + plane * box->stride[1];
+            if (at % cell != 0) {
+                return 0;
+            }
+        }
+    }
+    return box->count[0] % cell == 0;
+}
+
+static uint32_t largest_cell(const pw_move *move) {
+    uint32_t cell = 16;
+    while (!consists_of(move->to, &move->to_box, cell) || !consists_of(move->from, &move->from_box, cell)) {
+        cell /= 2;
+    }
+    return cell;
+}
+
+/* In a laid move cells or slots are counted as the kernel divides them. */
+static void check_laid(const pw_move *move, uint32_t cell) {
+    const pw_push_move laid = pw_lay_move(move);
+    assert_int_equal(laid.cell, cell);
+    assert_true(!laid.slots || (laid.even && cell < 16 && laid.row_bytes > (uint64_t)32 * cell));
+    if (!laid.slots) {
+        assert_int_equal(laid.to.per_row * cell, move->to_box.count[0]);
+        assert_int_equal(laid.from.per_row * cell, move->from_box.count[0]);
+        assert_int_equal(pw_laid_items(&laid, move) * cell, pw_box_bytes(&move->to_box));
+    }
+}
+
+/* Everything about a box a multiple of `unit`. */
+static peerwin_box scale(const peerwin_box *box, size_t unit) {
+    return (peerwin_box){.offset = box->offset * unit,
+                         .count = {box->count[0] * unit, box->count[1], box->count[2]},
+                         .stride = {box->stride[0] * unit, box->stride[1] * unit}};
+}
+
+/* Elements of 1 to 24 bytes, either side out of step by up to 3 bytes. The memory is looked at by nobody. */
+static void devices_move_by_the_largest_cells_of_both_ends(void **state) {
+    enum { MOST_ELEM = 24 };
+    static _Alignas(16) char memory[8192];
+    int seen[MOST_ELEM + 1][17] = {{0}};
+    (void)state;
+    for (int i = 0; i < TRIES; i++) {
+        const size_t elem = draw(1, MOST_ELEM);
+        const ends e = draw_ends((int)draw(0, 2));
+        const peerwin_box to = scale(&e.to, elem);
+        const peerwin_box from = scale(&e.from, elem);
+        pw_move list[1];
+        pw_moves moves = {.list = list};
+        pw_moves_add(&moves, NULL, memory + draw(0, 1) * draw(0, 3), &to, memory + draw(0, 1) * draw(0, 3), &from);
+        const uint32_t cell = largest_cell(list);
+        check_laid(list, cell);
+        seen[elem][cell]++;
+    }
+    for (size_t elem = 1; elem <= MOST_ELEM; elem++) { /* as large as the elements allow, and bytes at odd places */
+        const size_t own = elem % 16 == 0 ? 16 : elem % 8 == 0 ? 8 : elem % 4 == 0 ? 4 : elem % 2 == 0 ? 2 : 1;
+        assert_true(seen[elem][own] > 0 && seen[elem][1] > 0);
+        assert_true(own == 1 || seen[elem][2] > 0);
+    }
+}
+
+static void rows_of_any_element_have_its_largest_cell(void **state) {
+    static _Alignas(16) char memory[32];
+    static const struct {
+        size_t elem, shift;
+        uint32_t cell;
+    } rows[] = {{2, 0, 2},  {2, 1, 1}, {6, 0, 2},  {6, 2, 2}, {10, 0, 2}, {10, 3, 1}, {14, 6, 2},
+                {12, 0, 4}, {4, 2, 2}, {12, 2, 2}, {8, 4, 4}, {24, 0, 8}, {24, 4, 4}, {16, 0, 16}};
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        const peerwin_box column = {.count = {rows[i].elem, 9, 1}, .stride = {48 * rows[i].elem, 0}};
+        for (int end = 0; end < 2; end++) {
+            pw_move list[1];
+            pw_moves moves = {.list = list};
+            pw_moves_add(&moves, NULL, memory + (end ? 0 : rows[i].shift), &column, memory + (end ? rows[i].shift : 0),
+                         &column);
+            check_laid(list, rows[i].cell);
+        }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(boxes_meet_exactly_if_they_share_a_byte),
         cmocka_unit_test(empty_boxes_meet_nothing),
         cmocka_unit_test(moves_bring_every_byte_to_its_place_and_no_other),
         cmocka_unit_test(rows_that_touch_become_one),
+        cmocka_unit_test(devices_move_by_the_largest_cells_of_both_ends),
+        cmocka_unit_test(rows_of_any_element_have_its_largest_cell),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -34,7 +34,7 @@ PW_DEV void pw_dev_store16(char *at, uint4 value) {
     *(uint4 *)(void *)at = value;
 }
 
-/* 16, 8, 4 bytes or 1, in the lowest bytes of the value. */
+/* 16, 8, 4, 2 bytes or 1, in the lowest bytes of the value. */
 PW_DEV uint4 pw_dev_load_cell(const char *at, uint32_t cell) {
     uint4 value = {0, 0, 0, 0};
     if (cell == 16)
@@ -46,6 +46,8 @@ PW_DEV uint4 pw_dev_load_cell(const char *at, uint32_t cell) {
         value.y = (uint32_t)(both >> 32);
     } else if (cell == 4) {
         value.x = *(const pw_dev_any32 *)(const void *)at;
+    } else if (cell == 2) {
+        value.x = *(const pw_dev_any16 *)(const void *)at;
     } else {
         value.x = *(const unsigned char *)at;
     }
@@ -62,6 +64,8 @@ PW_DEV void pw_dev_store_cell(char *at, uint4 value, uint32_t cell) {
         *(pw_dev_any64 *)(void *)at = (uint64_t)value.y << 32 | value.x;
     else if (cell == 4)
         *(pw_dev_any32 *)(void *)at = value.x;
+    else if (cell == 2)
+        *(pw_dev_any16 *)(void *)at = (uint16_t)value.x;
     else
         *(unsigned char *)at = (unsigned char)value.x;
 }
@@ -181,7 +185,7 @@ PW_DEV uint64_t pw_dev_middle(const char *to, const char *from, uint64_t bytes, 
 /* The pieces that what is not in the middle is made of. */
 PW_DEV uint32_t pw_dev_cell_of(const char *to, const char *from, uint64_t bytes) {
     const uint64_t bits = (uint64_t)(uintptr_t)to | (uint64_t)(uintptr_t)from | bytes;
-    return bits % 8 == 0 ? 8 : bits % 4 == 0 ? 4 : 1;
+    return bits % 8 == 0 ? 8 : bits % 4 == 0 ? 4 : bits % 2 == 0 ? 2 : 1;
 }
 
 /* A lane's part of any copy. The first piece of its edges is loaded before the middle and stored after it. */

@@ -44,9 +44,11 @@
 #if defined(__GNUC__)
 typedef uint64_t __attribute__((may_alias)) pw_dev_any64;
 typedef uint32_t __attribute__((may_alias)) pw_dev_any32;
+typedef uint16_t __attribute__((may_alias)) pw_dev_any16;
 #else
 typedef uint64_t pw_dev_any64;
 typedef uint32_t pw_dev_any32;
+typedef uint16_t pw_dev_any16;
 #endif
 
 /* ---- order ----
