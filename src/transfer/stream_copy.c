@@ -51,24 +51,35 @@ static peerwin_status drain_for_pageable(const transfer *t) {
     return status == PEERWIN_OK && !capturing ? pw_stream_drain(t->ctx, t->stream, t->site) : status;
 }
 
+static pw_way way_of(const transfer *t, size_t bytes) {
+    return bytes >= kernel_from[t->ctx->peers[t->rank].link] ? PW_WAY_KERNEL : PW_WAY_ENGINE;
+}
+
+/* From wherever such bytes come, the copy engine's call neither waits nor needs to know what memory that is. */
+static int taken_at_once(const transfer *t, size_t bytes) {
+    return t->upload && bytes <= TAKEN_AT_ONCE && way_of(t, bytes) == PW_WAY_ENGINE;
+}
+
 static peerwin_status copy_flat(const transfer *t, void *to, const void *from, size_t bytes) {
-    int kernel_is_faster = bytes >= kernel_from[t->ctx->peers[t->rank].link];
-    if (t->upload && bytes <= TAKEN_AT_ONCE && !kernel_is_faster)
+    if (taken_at_once(t, bytes))
         return pw_stream_copy(t->ctx, to, from, bytes, PW_WAY_ENGINE, t->stream, t->site);
     pw_place place = pw_place_of(t->ctx->gpu, t->upload ? from : to);
     int waits = place == PW_PLACE_PAGEABLE && !(t->upload && bytes <= TAKEN_AT_ONCE);
     peerwin_status status = waits ? drain_for_pageable(t) : PEERWIN_OK;
     if (status != PEERWIN_OK)
         return status;
-    pw_way way = place == PW_PLACE_MAPPED && kernel_is_faster ? PW_WAY_KERNEL : PW_WAY_ENGINE;
+    pw_way way = place == PW_PLACE_MAPPED ? way_of(t, bytes) : PW_WAY_ENGINE;
     return pw_stream_copy(t->ctx, to, from, bytes, way, t->stream, t->site);
 }
 
 /* ---- a few driver calls ----
  *
  * What is only enqueued needs less asking than what may wait for a stream: see pw_stream_step_in. That is so where
- * kernels can use the caller's side. Everything else goes the long way.
+ * kernels can use the caller's side, and where the driver takes the bytes at once. Everything else goes the long way.
  */
+static int is_only_enqueued(const transfer *t, const void *local, size_t bytes) {
+    return taken_at_once(t, bytes) || pw_place_of(t->ctx->gpu, local) == PW_PLACE_MAPPED;
+}
 
 /* Returns 1, and how it went, if the copy needs nothing but to be enqueued. */
 static int copied_quickly(const transfer *t, void *to, const void *from, size_t bytes, peerwin_status *status) {
@@ -76,12 +87,11 @@ static int copied_quickly(const transfer *t, void *to, const void *from, size_t 
     *status = pw_step_in(&step, t->ctx, t->stream, t->site);
     if (*status != PEERWIN_OK)
         return 1;
-    const int mapped = pw_place_of(t->ctx->gpu, t->upload ? from : to) == PW_PLACE_MAPPED;
-    const pw_way way = bytes >= kernel_from[t->ctx->peers[t->rank].link] ? PW_WAY_KERNEL : PW_WAY_ENGINE;
-    if (mapped)
-        *status = pw_stream_copy(t->ctx, to, from, bytes, way, t->stream, t->site);
+    const int quick = is_only_enqueued(t, t->upload ? from : to, bytes);
+    if (quick)
+        *status = pw_stream_copy(t->ctx, to, from, bytes, way_of(t, bytes), t->stream, t->site);
     *status = pw_step_out(&step, *status);
-    return mapped;
+    return quick;
 }
 
 static peerwin_status copy(const transfer *t, void *to, const void *from, size_t bytes) {
@@ -128,14 +138,13 @@ static int fuse(const transfer *t, const pw_step *step, size_t bytes, pw_launch_
     return signal->ticket != NULL;
 }
 
-static peerwin_status put_signal_mapped(const transfer *t, const pw_step *step, void *to, const void *local,
-                                        size_t bytes, const notice *n) {
+static peerwin_status put_signal_enqueued(const transfer *t, const pw_step *step, void *to, const void *local,
+                                          size_t bytes, const notice *n) {
     pw_launch_signal signal = {
         .word = &n->win->peers[t->rank].slots[n->slot], .value = n->value, .add = n->op == PEERWIN_SIGNAL_ADD};
     if (fuse(t, step, bytes, &signal))
         return pw_launch_copy_signal(t->ctx->gpu, t->stream, to, local, bytes, &signal, t->site);
-    const pw_way way = bytes >= kernel_from[t->ctx->peers[t->rank].link] ? PW_WAY_KERNEL : PW_WAY_ENGINE;
-    peerwin_status status = pw_stream_copy(t->ctx, to, local, bytes, way, t->stream, t->site);
+    peerwin_status status = pw_stream_copy(t->ctx, to, local, bytes, way_of(t, bytes), t->stream, t->site);
     return status == PEERWIN_OK ? send(t, n) : status;
 }
 
@@ -145,11 +154,11 @@ static int signalled_quickly(const transfer *t, void *to, const void *local, siz
     *status = pw_step_in(&step, t->ctx, t->stream, t->site);
     if (*status != PEERWIN_OK)
         return 1;
-    const int mapped = pw_place_of(t->ctx->gpu, local) == PW_PLACE_MAPPED;
-    if (mapped)
-        *status = put_signal_mapped(t, &step, to, local, bytes, n);
+    const int quick = is_only_enqueued(t, local, bytes);
+    if (quick)
+        *status = put_signal_enqueued(t, &step, to, local, bytes, n);
     *status = pw_step_out(&step, *status);
-    return mapped;
+    return quick;
 }
 
 peerwin_status pw_stream_put_signal(peerwin_win *win, int rank, size_t offset, const void *local, size_t bytes,
