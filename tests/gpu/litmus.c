@@ -7,7 +7,8 @@
  * and by peerwin's calls.
  *
  * A test that never fails shows nothing: without_fences_... leaves out what makes it right, and says where that was
- * seen. Which fences a machine needs is the machine's; a flag before its payload must be caught everywhere.
+ * seen. Which fences a machine needs is the machine's; a flag before its payload must be caught wherever kernels of
+ * different ranks run at once.
  */
 #include "litmus.h"
 
@@ -165,8 +166,7 @@ static void messages_arrive_whole_and_in_order(void) {
 
 /* ----------------------------------------------------------------------------------------------- without fences */
 
-/* Returns whether it was seen to fail. */
-static int try_without(const char *what, launcher *launch, uint32_t without, size_t bytes) {
+static rig_report try_without(const char *what, launcher *launch, uint32_t without, size_t bytes) {
     litmus_place p = litmus_begin(bytes, blocks_of());
     double took = 0;
     rig_report sum = measure(&p, launch, rig_amount(rig.rounds, 1000000, 400), without, litmus_seconds() / 4, &took);
@@ -175,18 +175,28 @@ static int try_without(const char *what, launcher *launch, uint32_t without, siz
             bytes, job.size, sum.wrong > 0 ? "seen to fail" : "not seen to fail", (unsigned long long)sum.wrong,
             (unsigned long long)sum.rounds, took, (unsigned long long)sum.crossed);
     litmus_end(&p);
-    return sum.wrong > 0;
+    return sum;
+}
+
+static uint64_t wrong_without(const char *what, uint32_t without, size_t bytes) {
+    return try_without(what, launch_pass, without, bytes).wrong;
 }
 
 static void without_fences_the_tests_fail(void) {
-    int seen = 0;
-    seen |= try_without("the writer's fence", launch_pass, RIG_NO_WRITER_FENCE, 1024);
-    seen |= try_without("the writer's fence", launch_pass, RIG_NO_WRITER_FENCE, 65536);
-    seen |= try_without("the reader's fence", launch_pass, RIG_NO_READER_FENCE, 1024);
-    seen |= try_without("both fences", launch_pass, RIG_NO_WRITER_FENCE | RIG_NO_READER_FENCE, 1024);
-    seen |= try_without("the fence between store and load", launch_cross, RIG_NO_ORDER_FENCE, 8);
-    rig_say("litmus without fences: %s on this machine", seen ? "seen to fail" : "NOT seen to fail");
-    CHECK(try_without("the flag's place after the payload", launch_pass, RIG_EARLY_FLAG, 1024));
+    uint64_t wrong = wrong_without("the writer's fence", RIG_NO_WRITER_FENCE, 1024);
+    wrong += wrong_without("the writer's fence", RIG_NO_WRITER_FENCE, 65536);
+    wrong += wrong_without("the reader's fence", RIG_NO_READER_FENCE, 1024);
+    wrong += wrong_without("both fences", RIG_NO_WRITER_FENCE | RIG_NO_READER_FENCE, 1024);
+    rig_report cross = try_without("the fence between store and load", launch_cross, RIG_NO_ORDER_FENCE, 8);
+    wrong += cross.wrong;
+    rig_say("litmus without fences: %s on this machine", wrong > 0 ? "seen to fail" : "NOT seen to fail");
+    wrong = wrong_without("the flag's place after the payload", RIG_EARLY_FLAG, 1024);
+    if (cross.crossed == cross.rounds && !rig.simulated) {
+        /* In every round one side was through before the other began: a time slice ends where a kernel waits. */
+        rig_say("litmus: the ranks take turns on the device, so a flag that is early can hardly be caught");
+        return;
+    }
+    CHECK(wrong > 0);
 }
 
 static const test_case cases[] = {
