@@ -10,7 +10,6 @@
  */
 #include "halo/draft.h"
 
-#include "base/log.h"
 #include "halo/lay.h"
 #include "transfer/box.h"
 #include "transfer/door.h"
@@ -251,14 +250,11 @@ static peerwin_status make_window(pw_draft *d, const pw_site *site) {
 static peerwin_status lay_out(pw_draft *d, const pw_site *site) {
     char text[PW_ERROR_TEXT];
     peerwin_halo *halo = d->halo;
-    int gone = 0;
     peerwin_status status = pw_ctx_agree(halo->ctx, pw_halo_table_make(halo, site), site);
     if (status == PEERWIN_OK)
         return status;
     memcpy(text, peerwin_last_error(), sizeof text);
-    if (pw_win_close(halo->win, PEERWIN_OK, &gone, site) != PEERWIN_OK)
-        pw_log(PW_LOG_WARN, halo->ctx->rank, "the window of halo plan %u stays until peerwin_finalize: %s",
-               halo->plan.ordinal, peerwin_last_error());
+    pw_win_abandon(halo->win, site);
     return pw_error_adopt(status, text);
 }
 

@@ -335,12 +335,10 @@ static peerwin_status check_request(const peerwin_ctx *ctx, const request *r, pe
 }
 
 /* Importers unmap before owners release, also on the way out of a failure. */
-static void abandon(peerwin_win *win, pw_assembly *assembly, const pw_site *site) {
-    peerwin_ctx *ctx = win->ctx;
-    (void)pw_exchange_undo(ctx, assembly->peers);
+static void unmap_unused(peerwin_win *win, const pw_site *site) {
     (void)pw_win_unmap_peers(win);
-    if (ctx->gpu)
-        pw_ctx_meet(ctx, site);
+    if (win->ctx->gpu)
+        pw_ctx_meet(win->ctx, site);
 }
 
 static peerwin_status make_window(peerwin_ctx *ctx, request *r, const peerwin_win_config *caller_config,
@@ -371,7 +369,8 @@ static peerwin_status make_window(peerwin_ctx *ctx, request *r, const peerwin_wi
 
 abandon:
     snprintf(text, sizeof text, "%s", peerwin_last_error());
-    abandon(win, &assembly, site);
+    (void)pw_exchange_undo(ctx, assembly.peers);
+    unmap_unused(win, site);
     (void)pw_error_adopt(status, text);
 release:
     snprintf(text, sizeof text, "%s", peerwin_last_error());
@@ -414,6 +413,11 @@ peerwin_status pw_win_make(peerwin_ctx *ctx, size_t bytes, const peerwin_win_con
                            const pw_site *site) {
     request r = {.call = PW_CALL_ALLOC, .bytes = bytes};
     return make_window(ctx, &r, config, PEERWIN_OK, win_out, site);
+}
+
+void pw_win_abandon(peerwin_win *win, const pw_site *site) {
+    unmap_unused(win, site);
+    (void)pw_win_release(win);
 }
 
 static peerwin_status check_plans(const peerwin_win *win, const pw_site *site) {

@@ -62,6 +62,9 @@ PEERWIN_MUST_USE peerwin_status pw_win_make(peerwin_ctx *ctx, size_t bytes, cons
 PEERWIN_MUST_USE peerwin_status pw_win_close(peerwin_win *win, peerwin_status ready, int *gone_out,
                                              const pw_site *site);
 
+/* Takes away a window that nobody has used, on the way out of a failure of all ranks. Collective; waits for no work. */
+void pw_win_abandon(peerwin_win *win, const pw_site *site);
+
 /* Free in a context that is broken: nobody waits for anybody. */
 void pw_win_close_alone(peerwin_win *win, const pw_site *site);
 
