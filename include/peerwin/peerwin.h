@@ -114,6 +114,14 @@ typedef struct peerwin_halo peerwin_halo;
  * A cudaStream_t or CUstream of the context's device. NULL is the legacy default stream; programs built for
  * per-thread default streams pass cudaStreamPerThread. A stream of another CUDA context is ARG. In host space every
  * stream is the same one, in program order: calls complete before they return, and waits block the caller.
+ *
+ * While a stream captures a CUDA graph, calls that it is given to become part of the graph, where they do not say
+ * otherwise; peerwin_stream_sync is STATE. Calls without a stream are done at once and are no part of it: contexts,
+ * windows and plans can be made during a capture of any mode, which stays valid even if that fails. They cannot be
+ * ended, since that waits for the device: peerwin_win_free, peerwin_halo_free and peerwin_finalize are then STATE on
+ * every rank, and leave alone what they were to end and the capture, if its stream is one that waits for the legacy
+ * default stream, or calls of the context are part of it (of up to four captures at a time). Of another capture the
+ * driver tells by making it invalid, and no sooner: that is STATE, too.
  */
 typedef void *peerwin_stream;
 
@@ -202,8 +210,9 @@ PEERWIN_API PEERWIN_MUST_USE peerwin_status peerwin_init(MPI_Comm comm, const pe
  * Collective. If the context is broken (see peerwin_check) it is local instead, does not wait, and succeeds.
  * After MPI_Finalize it is local too, and succeeds; a note in the log says that it came late.
  *
- * Statuses: STATE (used in a forked child, or by a second thread; nothing was freed), MISMATCH (another rank is
- * in another collective call), TIMEOUT and PEER_LOST (the context is broken: call again to free it).
+ * Statuses: STATE (used in a forked child, or by a second thread; or, on every rank, a stream is capturing, see
+ * peerwin_stream; nothing was freed), MISMATCH (another rank is in another collective call), TIMEOUT and PEER_LOST (the
+ * context is broken: call again to free it).
  */
 PEERWIN_API peerwin_status peerwin_finalize(peerwin_ctx *ctx);
 
@@ -327,16 +336,15 @@ PEERWIN_API PEERWIN_MUST_USE peerwin_status peerwin_win_attach(peerwin_ctx *ctx,
  * Ends a window: waits for all ranks, unmaps, waits again, and releases the memory. NULL is fine (and local).
  *
  * In CUDA space it first waits for the work given to the device so far, on all streams: nobody may have a stream wait
- * that needs a later call of a peer. STATE while a stream is capturing (a capture on a non-blocking stream becomes
- * invalid by it: the driver does not tell of those before). A native failure on the way (CUDA,
- * CONTEXT_LOST) is returned on every rank; the window is gone all the same.
+ * that needs a later call of a peer. STATE while a stream is capturing, on any rank (see peerwin_stream). A native
+ * failure on the way (CUDA, CONTEXT_LOST) is returned on every rank; the window is gone all the same.
  *
  * Collective over the context; windows may be freed in any order that is the same on all ranks. In a broken
  * context it is local, does not wait, and succeeds.
  *
- * Statuses: STATE (MPI finalized, forked child, second thread; or, on every rank, a halo plan has faces in it),
- * MISMATCH (another rank frees another window or is in another call), TIMEOUT and PEER_LOST (the context is broken:
- * call again to free locally). After these the window still exists.
+ * Statuses: STATE (MPI finalized, forked child, second thread; or, on every rank, a halo plan has faces in it, or a
+ * stream is capturing), MISMATCH (another rank frees another window or is in another call), TIMEOUT and PEER_LOST (the
+ * context is broken: call again to free locally). After these the window still exists.
  */
 PEERWIN_API peerwin_status peerwin_win_free(peerwin_win *win);
 

@@ -250,6 +250,7 @@ static int unequip(pw_gpu *gpu) {
     if (!pw_gpu_quiet(gpu, "what the library has on the device", &status))
         return 0;
     pw_kernels_unload(gpu);
+    pw_gpu_end_witnesses(gpu, status);
     end_joint(gpu, status);
     end_stream(gpu, status);
     end_staging(gpu, status);

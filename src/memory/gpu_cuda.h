@@ -12,7 +12,7 @@
 #include "memory/gpu.h"
 #include "memory/kernels.h"
 
-enum { PW_STAGING_BYTES = 64 << 10, PW_REPORT_BYTES = 64 };
+enum { PW_STAGING_BYTES = 64 << 10, PW_REPORT_BYTES = 64, PW_WITNESSES = 4 };
 
 /* A kernel kept ready (ready.h). */
 typedef struct {
@@ -48,6 +48,8 @@ struct pw_gpu {
     pw_ready ready_barrier, ready_reduce;
     int depth;                        /* of pw_gpu_enter */
     CUstreamCaptureMode capture_mode; /* of the caller, while inside */
+    CUstream witnesses[PW_WITNESSES]; /* the library's own, made when wanted: each in a capture, or idle */
+    CUevent met;                      /* takes a witness into a capture; made with the first */
 };
 
 /* Loads the module and every kernel of it into gpu->kernels; unloads them. The context is current. launch.c. */
@@ -56,6 +58,14 @@ void pw_kernels_unload(pw_gpu *gpu);
 
 /* Waits until the library's own stream has done its work. TIMEOUT if the device does not get to it. */
 PEERWIN_MUST_USE peerwin_status pw_gpu_settle(pw_gpu *gpu, const pw_site *site);
+
+/*
+ * `stream` captures work of the library: from now on until that capture ends pw_gpu_quiesce knows of it, by a stream
+ * that nobody else can end. Not of more than PW_WITNESSES captures at a time. The context is current, in any capture
+ * mode. What failed, if anything did, is *call_out. quiesce.c.
+ */
+CUresult pw_gpu_witness(pw_gpu *gpu, CUstream stream, const char **call_out);
+void pw_gpu_end_witnesses(pw_gpu *gpu, peerwin_status first);
 
 /*
  * Before memory goes: 1 if nothing of the library's own work can touch it any more. Else `what` has to stay where it

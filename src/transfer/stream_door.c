@@ -37,10 +37,11 @@ static peerwin_status check_own(const peerwin_ctx *ctx, peerwin_stream stream, c
     return status;
 }
 
-/* Only the driver knows whether a capture forbids the legacy stream; it is asked before any work is given to it. */
-static peerwin_status check_default(const peerwin_ctx *ctx, peerwin_stream stream, const pw_site *site) {
-    int capturing = 0;
-    return pw_stream_is_capturing(ctx, stream, site, &capturing);
+/* What would end a capture that the stream is in is refused until it ends. */
+static peerwin_status witness(const peerwin_ctx *ctx, peerwin_stream stream, const pw_site *site) {
+    const char *call = NULL;
+    CUresult code = pw_gpu_witness(ctx->gpu, pw_cu_stream(stream), &call);
+    return pw_stream_result(ctx, code, call, site);
 }
 
 static peerwin_status tell_loss(peerwin_ctx *ctx, peerwin_status status) {
@@ -53,7 +54,13 @@ peerwin_status pw_stream_enter(peerwin_ctx *ctx, peerwin_stream stream, const pw
     peerwin_status status = tell_loss(ctx, pw_gpu_enter(ctx->gpu, site));
     if (status != PEERWIN_OK)
         return status;
-    status = is_default(stream) ? check_default(ctx, stream, site) : check_own(ctx, stream, site);
+    /* Only the driver knows whether a capture forbids the legacy stream; it is asked before any work is given to it. */
+    int capturing = 0;
+    status = pw_stream_is_capturing(ctx, stream, site, &capturing);
+    if (status == PEERWIN_OK && !is_default(stream))
+        status = check_own(ctx, stream, site);
+    if (status == PEERWIN_OK && capturing)
+        status = witness(ctx, stream, site);
     return status == PEERWIN_OK ? status : pw_stream_leave(ctx, status);
 }
 
@@ -90,6 +97,8 @@ static peerwin_status step_in(peerwin_ctx *ctx, peerwin_stream stream, const pw_
     if (status == PEERWIN_OK && *capturing_out) {
         *number_out = (uint64_t)(uintptr_t)stream;
         status = check_own(ctx, stream, site);
+        if (status == PEERWIN_OK)
+            status = witness(ctx, stream, site);
     } else if (status == PEERWIN_OK) {
         status = check_known(ctx, stream, site, number_out);
     }
