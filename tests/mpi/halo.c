@@ -22,6 +22,7 @@ static int plans(int most, int simulated) {
 /* What came up in the plans of a job, as bits: a generator that leaves something out would test less than it says. */
 typedef struct {
     uint64_t elems, dims, depths, fields, flags, walls, faces;
+    uint64_t even, odd; /* element sizes of faces that go by 2 bytes, and of those at odd places */
 } coverage;
 
 enum { FACE_SELF = 0, FACE_EMPTY = 1, FACE_AGAIN = 2, FACE_ONCE = 3 };
@@ -237,9 +238,12 @@ typedef struct {
     size_t used[MOST_BLOCKS][WINDOWS];
 } ledger;
 
-/* A box of so many bytes in a random shape, in memory of its own, gaps included. */
-static peerwin_box draw_box(uint64_t *state, size_t bytes, size_t *used) {
-    size_t row = bytes;
+/*
+ * A box of so many bytes in a random shape, in memory of its own, gaps included. Rows, pitches and place are multiples
+ * of `unit`, but for `shift` bytes.
+ */
+static peerwin_box draw_box(uint64_t *state, size_t bytes, size_t unit, size_t shift, size_t *used) {
+    size_t row = bytes / unit;
     size_t rows = 1;
     size_t planes = 1;
     for (size_t n = test_random_in(state, 1, 9); n > 1 && bytes > 0; n--) {
@@ -256,9 +260,10 @@ static peerwin_box draw_box(uint64_t *state, size_t bytes, size_t *used) {
             break;
         }
     }
-    peerwin_box box = {.offset = *used, .count = {row, rows, planes}};
-    box.stride[0] = row + test_random_in(state, 0, 2) * test_random_in(state, 0, 9);
-    box.stride[1] = rows * box.stride[0] + test_random_in(state, 0, 1) * test_random_in(state, 0, 40);
+    row *= unit;
+    peerwin_box box = {.offset = (*used + unit - 1) / unit * unit + shift, .count = {row, rows, planes}};
+    box.stride[0] = row + test_random_in(state, 0, 2) * test_random_in(state, 0, 9) / unit * unit;
+    box.stride[1] = rows * box.stride[0] + test_random_in(state, 0, 1) * test_random_in(state, 0, 40) / unit * unit;
     if (test_random_in(state, 0, 4) == 0) { /* rows and planes change places */
         size_t stride = box.stride[0];
         box.stride[0] = box.stride[1];
@@ -266,7 +271,7 @@ static peerwin_box draw_box(uint64_t *state, size_t bytes, size_t *used) {
         box.count[1] = planes;
         box.count[2] = rows;
     }
-    *used += planes * (rows * (row + 18) + 40);
+    *used += planes * (rows * (row + 18) + 40) + unit + shift;
     return box;
 }
 
@@ -284,6 +289,7 @@ static void level(ledger *l, int rank) {
 /* A pair of so many elements; the face that is sent may be one that is sent elsewhere, too. */
 static pair draw_pair(uint64_t *state, ledger *l, int tag, size_t elem, const pair *before) {
     const size_t last = (size_t)job.size - 1;
+    const size_t unit = test_random_in(state, 0, 1) == 0 ? elem : 1;
     pair p = {.from = (int)test_random_in(state, 0, last), .to = (int)test_random_in(state, 0, last), .tag = tag};
     size_t bytes = test_random_in(state, 0, 5) == 0 ? 0 : elem * test_random_in(state, 1, 600 / elem);
     p.send_window = (int)test_random_in(state, 0, WINDOWS - 1);
@@ -294,21 +300,22 @@ static pair draw_pair(uint64_t *state, ledger *l, int tag, size_t elem, const pa
         p.send = before->send;
         bytes = p.send.count[0] * p.send.count[1] * p.send.count[2];
     } else {
-        p.send = draw_box(state, bytes, &l->used[p.from][p.send_window]);
+        p.send = draw_box(state, bytes, unit, test_random_in(state, 0, 3) / 3, &l->used[p.from][p.send_window]);
     }
-    p.recv = draw_box(state, bytes, &l->used[p.to][p.recv_window]);
+    p.recv = draw_box(state, bytes, unit, test_random_in(state, 0, 3) / 3, &l->used[p.to][p.recv_window]);
     return p;
 }
 
-/* A face of `fields` fields: the same boxes in as many windows. Returns the number of pairs. */
+/* A face of `fields` fields: the same boxes in as many windows, of an odd number of elements. Returns how many pairs.
+ */
 static int draw_fields(uint64_t *state, ledger *l, int tag, size_t elem, int fields, pair *pairs) {
     pair p = draw_pair(state, l, tag, elem, NULL);
     level(l, p.from);
     level(l, p.to);
-    size_t bytes = p.send.count[0] * p.send.count[1] * p.send.count[2];
-    p.send = draw_box(state, bytes, &l->used[p.from][0]);
+    const size_t bytes = elem * (2 * test_random_in(state, 0, (600 / elem - 1) / 2) + 1);
+    p.send = draw_box(state, bytes, elem, 0, &l->used[p.from][0]);
     level(l, p.from);
-    p.recv = draw_box(state, bytes, &l->used[p.to][0]);
+    p.recv = draw_box(state, bytes, elem, 0, &l->used[p.to][0]);
     level(l, p.to);
     for (int f = 0; f < fields; f++) {
         pairs[f] = p;
@@ -316,6 +323,22 @@ static int draw_fields(uint64_t *state, ledger *l, int tag, size_t elem, int fie
         pairs[f].send_window = pairs[f].recv_window = f;
     }
     return fields;
+}
+
+static size_t bits_of(const peerwin_box *box) {
+    return box->count[0] | (box->count[1] > 1 ? box->stride[0] : 0) | (box->count[2] > 1 ? box->stride[1] : 0);
+}
+
+static void cover_places(coverage *seen, size_t elem, const pair *p) {
+    const size_t places = p->send.offset | p->recv.offset;
+    if (p->send.count[0] == 0) {
+        return;
+    }
+    if (places % 2 != 0) {
+        cover(&seen->odd, elem);
+    } else if ((places | bits_of(&p->send) | bits_of(&p->recv)) % 4 == 2) {
+        cover(&seen->even, elem);
+    }
 }
 
 /* The n-th list: element sizes and numbers of fields take turns. */
@@ -330,12 +353,14 @@ static int draw_list(uint64_t *state, int n, pair *pairs, coverage *seen) {
         count = draw_fields(state, &l, 100, elem, fields, pairs);
         cover(&seen->elems, elem);
         cover(&seen->fields, (size_t)fields);
+        cover_places(seen, elem, pairs);
     }
     while (count < most) {
         const pair *before = count > 0 && test_random_in(state, 0, 5) == 0 ? &pairs[count - 1] : NULL;
         pair p = draw_pair(state, &l, 100 - count, elem, before);
         cover(&seen->faces, p.from == p.to ? FACE_SELF : FACE_ONCE);
         cover(&seen->faces, p.send.count[0] == 0 ? FACE_EMPTY : before != NULL ? FACE_AGAIN : FACE_ONCE);
+        cover_places(seen, elem, &p);
         pairs[count++] = p;
     }
     return count;
@@ -420,6 +445,10 @@ static void random_lists_of_faces_arrive_byte_for_byte(void) {
     check_covered(seen.elems, 1, 16);
     check_covered(seen.fields, 1, WINDOWS);
     check_covered(seen.faces, FACE_SELF, FACE_ONCE);
+    for (size_t elem = 2; elem <= 14; elem += 4) {
+        check_covered(seen.even, elem, elem);
+        check_covered(seen.odd, elem, elem);
+    }
     for (int w = 0; w < WINDOWS; w++) {
         CHECK_OK(peerwin_win_free(win[w]));
     }
