@@ -106,9 +106,9 @@ static peerwin_status check_box(const peerwin_ctx *ctx, const char *kind, int i,
     return pw_fail(
         PEERWIN_ERR_RANGE, site,
         "%s[%d] (rank %d and peer %d, tag %d): a box of %zu bytes, %zu rows and %zu planes from offset %zu on "
-        "leaves the segment, which has %zu bytes",
+        "%s the segment, which has %zu bytes",
         kind, i, ctx->rank, face->peer, face->tag, face->box.count[0], face->box.count[1], face->box.count[2],
-        face->box.offset, bytes);
+        face->box.offset, has_extent ? "leaves" : "is larger than", bytes);
 }
 
 static peerwin_status check_face(const peerwin_ctx *ctx, const char *kind, int i, const peerwin_face *face,

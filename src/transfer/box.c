@@ -17,13 +17,19 @@ static int add_product(size_t *sum, size_t n, size_t stride) {
     return __builtin_mul_overflow(n, stride, &product) || __builtin_add_overflow(*sum, product, sum) ? -1 : 0;
 }
 
+static int has_countable_bytes(const peerwin_box *box) {
+    size_t bytes;
+    return !__builtin_mul_overflow(box->count[0], box->count[1], &bytes) &&
+           !__builtin_mul_overflow(bytes, box->count[2], &bytes) && bytes <= PTRDIFF_MAX;
+}
+
 int pw_box_extent(const peerwin_box *box, size_t *extent_out) {
     size_t extent = box->count[0];
     if (pw_box_empty(box)) {
         *extent_out = 0;
         return 0;
     }
-    if (add_product(&extent, box->count[1] - 1, box->stride[0]) != 0 ||
+    if (!has_countable_bytes(box) || add_product(&extent, box->count[1] - 1, box->stride[0]) != 0 ||
         add_product(&extent, box->count[2] - 1, box->stride[1]) != 0)
         return -1;
     *extent_out = extent;

@@ -11,7 +11,7 @@
 
 /*
  * The bytes from the box's first to one past its last, from its offset on; 0 for an empty box. -1 if that does not fit
- * into a size_t, 0 otherwise.
+ * into a size_t, or if the box has more than PTRDIFF_MAX bytes, which it may where its rows are the same; 0 otherwise.
  */
 int pw_box_extent(const peerwin_box *box, size_t *extent_out);
 

@@ -160,6 +160,21 @@ static void a_box_outside_its_segment_is_named(void) {
     end(&r);
 }
 
+/* Rows of a send box may be the same row, so that it has more bytes than memory has: 48, if they are counted wrongly.
+ */
+static void a_box_of_more_bytes_than_can_be_counted_is_refused(void) {
+    static const size_t counts[][3] = {
+        {48, ((size_t)1 << 60) + 1, 1}, {16, ((size_t)1 << 60) + 3, 1}, {16, 3, ((size_t)1 << 60) + 1}};
+    ring r = make_ring();
+    for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
+        if (last()) {
+            memcpy(r.send[0].box.count, counts[i], sizeof(counts[i]));
+        }
+        CHECK_STATUS_ALL(create(&r, 0), PEERWIN_ERR_RANGE, "send[0]", "tag 7", test_number(counts[i][1]));
+    }
+    end(&r);
+}
+
 /* ------------------------------------------------------------------------------------------ one rank's mistakes */
 
 static void arguments_that_mean_nothing_are_refused_everywhere(void) {
@@ -360,6 +375,7 @@ int main(int argc, char **argv) {
         TEST_CASE(sizes_that_differ_are_named, 1, 0),
         TEST_CASE(a_tag_that_stands_twice_is_named, 1, 0),
         TEST_CASE(receive_boxes_that_overlap_are_named, 1, 0),
+        TEST_CASE(a_box_of_more_bytes_than_can_be_counted_is_refused, 1, 0),
         TEST_CASE(a_box_outside_its_segment_is_named, 1, 0),
         TEST_CASE(arguments_that_mean_nothing_are_refused_everywhere, 1, 0),
         TEST_CASE(a_window_of_another_context_is_refused, 1, 0),

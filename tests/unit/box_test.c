@@ -75,6 +75,9 @@ static void boxes_beyond_the_address_space_have_no_extent(void **state) {
         {.count = {8, SIZE_MAX / 8 + 2, 1}, .stride = {8, 0}},
         {.count = {SIZE_MAX, 2, 1}, .stride = {1, 0}},
         {.count = {1, (size_t)1 << 32, (size_t)1 << 32}, .stride = {(size_t)1 << 32, 1}},
+        {.count = {8, ((size_t)1 << 61) + 1, 1}},
+        {.count = {8, (size_t)1 << 20, (size_t)1 << 40}, .stride = {8, 0}},
+        {.count = {2, (size_t)1 << 31, (size_t)1 << 31}, .stride = {1, 1}},
     };
     size_t extent = 4711;
     (void)state;
