@@ -14,6 +14,9 @@
 
 enum { LANE_ITEMS = 4, LANE_ITEMS_WAITING = 8, LANE_ITEMS_UNPACKING = 1 << 20, WAVES = 2 };
 
+/* Lanes count the items of a part in 32 bits, some rounds beyond its end. */
+enum { MOST_ITEMS = 1 << 30 };
+
 /* Up to so many blocks parts have moves of their own: some 64 KiB. */
 enum { BLOCKS_APART = 60 };
 
@@ -82,12 +85,12 @@ static uint64_t find_waiting(const pw_deal *d, uint64_t share) {
     return 0;
 }
 
-void pw_deal_settle(const peerwin_ctx *ctx, pw_deal *d) {
-    const uint64_t share = (uint64_t)pw_gpu_about(ctx->gpu)->multiprocessors;
-    const uint64_t waiting = ctx->kernels_wait ? find_waiting(d, share) : 0;
+void pw_deal_settle(pw_deal *d, int may_wait, uint64_t share) {
+    const uint64_t waiting = may_wait ? find_waiting(d, share) : 0;
     const uint64_t least = (uint64_t)LANE_ITEMS * PW_PUSH_WARP;
     const uint64_t most = divide_up(all_items(d), (share ? share : 1) * PW_PUSH_RESIDENT * WAVES * PW_PUSH_WARPS);
-    const uint64_t fitting = divide_up(most > least ? most : least, PW_PUSH_WARP) * PW_PUSH_WARP;
+    const uint64_t wanted = divide_up(most > least ? most : least, PW_PUSH_WARP) * PW_PUSH_WARP;
+    const uint64_t fitting = wanted < MOST_ITEMS ? wanted : MOST_ITEMS;
     d->waits = waiting > 0;
     d->per_part = (uint32_t)(waiting > 0 ? waiting : fitting);
     d->num_blocks = (uint32_t)all_blocks(d, d->per_part);

@@ -32,11 +32,8 @@ typedef struct {
 /* Takes in a target; there is room. `pitch` is that of the halves of words. */
 void pw_deal_add(pw_deal *d, const pw_moves *moves, const pw_halo_neighbor *neighbor, int words, size_t pitch);
 
-/*
- * All are in: settles how long parts are, and whether blocks may wait. Where kernels may wait on a device that ranks
- * share, the driver counts the multiprocessors of this rank's share only.
- */
-void pw_deal_settle(const peerwin_ctx *ctx, pw_deal *d);
+/* All are in: settles how long parts are, and whether blocks wait, if they may. `share`: multiprocessors for them. */
+void pw_deal_settle(pw_deal *d, int may_wait, uint64_t share);
 
 /* The blocks of a target: one that has nothing to move is told so all the same. */
 uint64_t pw_deal_blocks(const pw_target *t, uint64_t per_part);

@@ -207,19 +207,23 @@ static int on_one_device(const peerwin_halo *halo) {
     return !is_packed(halo) || halo->ctx->memory->kind != PEERWIN_HANDLE_HOST;
 }
 
+/* Where kernels may wait on a device that ranks share, the driver counts the multiprocessors of this rank's share. */
+static uint64_t share_of(const layout *l) {
+    return (uint64_t)pw_gpu_about(l->halo->ctx->gpu)->multiprocessors;
+}
+
 /* All blocks of both must be there at once, and all that comes must come as words. */
 static int can_join(const layout *l) {
     const pw_deal *push = &l->deals[PW_SERIES_CAPTURED];
-    const uint64_t share = (uint64_t)pw_gpu_about(l->halo->ctx->gpu)->multiprocessors;
     return push->waits && push->num_blocks > 0 && (l->num_sources == 0 || l->halo->takes_words) &&
-           push->num_blocks + l->deals[TAKE].num_blocks < share;
+           push->num_blocks + l->deals[TAKE].num_blocks < share_of(l);
 }
 
 static peerwin_status make(layout *l, const pw_site *site) {
     pw_halo_table *table = &l->halo->table;
     list_all(l);
     for (int i = 0; i < DEALS; i++)
-        pw_deal_settle(l->halo->ctx, &l->deals[i]);
+        pw_deal_settle(&l->deals[i], l->halo->ctx->kernels_wait, share_of(l));
     place(l);
     l->bytes = calloc(1, l->size);
     if (!l->bytes)
