@@ -119,6 +119,8 @@ target_link_options(test_secrets PRIVATE LINKER:--wrap=getrandom)
 set_target_properties(test_secrets PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 
 peerwin_sim_test(any captures RANKS 2 ON same-gpu)
+# Drivers before 12.5 wait for a whole context at once, and not by an event.
+peerwin_sim_test(any captures NAME sim.old.captures RANKS 2 ON same-gpu ENV SIMCUDA_DRIVER_VERSION=12040)
 # Where kernels may not wait, where each rank has a device, and side by side on one.
 peerwin_sim_test(any halo_streams RANKS 2 ON same-gpu)
 peerwin_sim_test(any halo_streams NAME sim.nvswitch.halo_streams RANKS 2 ON nvswitch:8)

@@ -49,6 +49,7 @@ enum {
     X("cuCtxGetDevice", 2000, cuCtxGetDevice, 0)                                                                       \
     X("cuCtxGetFlags", 7000, cuCtxGetFlags, 0)                                                                         \
     X("cuCtxSynchronize", 2000, cuCtxSynchronize, CALL_UNSAFE)                                                         \
+    X("cuCtxRecordEvent", 12050, sim_context_record, CALL_UNSAFE)                                                      \
     X("cuCtxEnablePeerAccess", 4000, cuCtxEnablePeerAccess, 0)                                                         \
     X("cuCtxDisablePeerAccess", 4000, cuCtxDisablePeerAccess, CALL_RELEASE)                                            \
     X("cuCtxGetStreamPriorityRange", 5050, cuCtxGetStreamPriorityRange, 0)                                             \

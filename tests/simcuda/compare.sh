@@ -6,6 +6,7 @@
 #
 #   compare.sh CONFORMANCE LIBRARY EXPECTED DIFFERENCES [SECTION...]
 #
+# COMPARE_ALSO names a file with further lines, of sections that have not been recorded; comments in it do not count.
 # COMPARE_WITHOUT names a section that this build cannot run.
 # DIFFERENCES holds the lines that may differ, as the simulator prints them, with comments. A line there that the real
 # driver prints too, or whose name it does not print, is an error: the list must not outlive its reasons.
@@ -19,13 +20,14 @@ awk -v sections="$*" '
     function name(line) { return substr(line, 1, index(line, ":") - 1) }
     BEGIN { count = split(sections, list, " "); for (i in list) wanted[list[i]] = 1 }
     FNR == NR { if ($0 !~ /^#/ && $0 != "") { instead[name($0)] = $0 } next }
+    /^#/ { next }
     { section = substr($0, 1, index($0, ".") - 1); if (count > 0 && !(section in wanted)) { next } }
     name($0) in instead { used[name($0)] = 1; same = instead[name($0)] == $0; print instead[name($0)];
         if (same) { print "needless difference: " $0 > "/dev/stderr"; bad = 1 } next }
     { print }
     END { for (n in instead) { split(n, parts, "."); if (!(n in used) && (count == 0 || parts[1] in wanted)) {
         print "difference without a line: " n > "/dev/stderr"; bad = 1 } } exit bad }
-' "$differences" "$expected" >"$work/expected"
+' "$differences" "$expected" ${COMPARE_ALSO:+"$COMPARE_ALSO"} >"$work/expected"
 
 SIMCUDA_STRICT=0 "$program" -l "$library" "$@" >"$work/simulated" || true # sections that crash are facts, too
 for side in expected simulated; do

@@ -219,8 +219,9 @@ CUresult poke(CUdeviceptr ptr, uint32_t value) {
 
 /* ---- running sections ---- */
 
-static const struct section *const all_sections[] = {device_sections, memory_sections,  vmm_sections,  ipc_sections,
-                                                     stream_sections, capture_sections, fault_sections};
+static const struct section *const all_sections[] = {device_sections, memory_sections, vmm_sections,
+                                                     ipc_sections,    stream_sections, capture_sections,
+                                                     fault_sections,  mode_sections,   making_sections};
 
 static const struct section *find_section(const char *name) {
     for (size_t i = 0; i < sizeof all_sections / sizeof all_sections[0]; i++) {

@@ -200,6 +200,6 @@ struct section {
     int processes;
 };
 extern const struct section device_sections[], memory_sections[], vmm_sections[], ipc_sections[], stream_sections[],
-    capture_sections[], fault_sections[];
+    capture_sections[], fault_sections[], mode_sections[], making_sections[];
 
 #endif

@@ -54,7 +54,8 @@ void sim_execute_record(const struct sim_stream *stream, const struct sim_op_eve
     }
     if (event->record != NULL) {
         pthread_mutex_lock(&sim.lock);
-        event->record->done = true;
+        event->record->streams -= event->record->streams > 0;
+        event->record->done = event->record->streams == 0;
         event->record->ns = sim_now_ns();
         pthread_mutex_unlock(&sim.lock);
     }
@@ -81,6 +82,10 @@ static struct sim_event *find(CUevent handle, CUresult *rc_out) {
         return NULL;
     }
     return event;
+}
+
+struct sim_event *sim_event_find(CUevent handle, CUresult *rc_out) {
+    return find(handle, rc_out);
 }
 
 static struct sim_event *make(struct sim_context *ctx, unsigned flags) {
@@ -146,22 +151,29 @@ SIM_ENTRY cuEventDestroy_v2(CUevent hEvent) {
     SIM_RUN_RELEASE(cuEventDestroy_v2, destroy(hEvent));
 }
 
-static void new_recording(struct sim_event *event, struct sim_op_event *op) {
-    event->capture = NULL;
-    event->capture_over = false;
-    if (event->shared != NULL) {
-        op->shared = event->shared;
-        op->target = __atomic_add_fetch(&event->shared->label->recorded, 1, __ATOMIC_SEQ_CST);
-        sim_phys_ref(event->shared);
-        return;
-    }
+struct sim_record *sim_event_record_anew(struct sim_event *event) {
     sim_record_unref(event->record);
     event->record = calloc(1, sizeof *event->record);
     if (event->record == NULL) {
         sim_die("out of host memory");
     }
-    event->record->refs = 2;
-    op->record = event->record;
+    event->record->refs = 1;
+    event->capture = NULL;
+    event->capture_over = false;
+    return event->record;
+}
+
+static void new_recording(struct sim_event *event, struct sim_op_event *op) {
+    if (event->shared != NULL) {
+        op->shared = event->shared;
+        op->target = __atomic_add_fetch(&event->shared->label->recorded, 1, __ATOMIC_SEQ_CST);
+        sim_phys_ref(event->shared);
+        event->capture = NULL;
+        event->capture_over = false;
+        return;
+    }
+    op->record = sim_event_record_anew(event);
+    op->record->refs++;
 }
 
 /* What a wait made now waits for. */

@@ -272,6 +272,7 @@ CUresult sim_charge(int device, size_t bytes);
 
 struct sim_record { /* one recording of an event */
     int refs;
+    int streams; /* that have yet to get there, if it was made behind those of a whole context */
     bool done;
     uint64_t ns;
 };
@@ -403,6 +404,9 @@ uint64_t sim_now_ns(void);
 struct sim_stream *sim_blocking_stream(struct sim_context *ctx);
 struct sim_stream *sim_stream_make(struct sim_context *ctx, unsigned flags, int priority);
 void sim_stream_close(struct sim_stream *stream); /* ends when its work is done */
+/* A new recording of an event, which no stream has completed. */
+struct sim_event *sim_event_find(CUevent handle, CUresult *rc_out);
+struct sim_record *sim_event_record_anew(struct sim_event *event);
 /* Gives an external record or wait of a graph the event's state at this launch. */
 CUresult sim_event_bind(struct sim_op *op);
 
@@ -421,6 +425,8 @@ struct sim_graph {
 CUresult sim_capture_check(void);                                  /* may an unsafe call be made by this thread now? */
 CUresult sim_capture_check_context(const struct sim_context *ctx); /* may it be waited for as a whole? */
 CUresult sim_capture_add(struct sim_stream *stream, struct sim_op *op);
+/* cuCtxRecordEvent, which headers before 12.5 lack: context_record.c. */
+SIM_ENTRY sim_context_record(CUcontext hCtx, CUevent hEvent);
 SIM_ENTRY sim_graph_dependents(CUgraphNode hNode, CUgraphNode *dependentNodes, size_t *numDependentNodes);
 CUresult sim_kernel_new(const CUDA_KERNEL_NODE_PARAMS_v2 *params, struct sim_op **op_out); /* kernel.c */
 CUresult sim_kernel_change(struct sim_op *op, const CUDA_KERNEL_NODE_PARAMS_v2 *params);
