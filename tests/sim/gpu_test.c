@@ -240,6 +240,38 @@ static void a_device_that_is_held(void) {
     gpu_stop(gpu);
 }
 
+/* Streams of anybody, and several of them; a wait that does not end costs the deadline, and can be repeated. */
+static void waiting_for_everything_keeps_its_deadline(void) {
+    CUcontext mine = NULL;
+    CUstream streams[3] = {NULL, NULL, NULL};
+    CUdeviceptr flags = 0;
+    app_start();
+    CU(app.cuCtxCreate(&mine, 0, 0));
+    pw_gpu *gpu = open_with(&(pw_gpu_request){.choice = PEERWIN_DEVICE_CURRENT});
+    CU(app.cuMemAlloc(&flags, 4096));
+    CU(app.cuMemsetD8Async(flags, 0, 4096, NULL));
+    CU(app.cuCtxSynchronize());
+    OK(pw_gpu_enter(gpu, SITE));
+    OK(pw_gpu_quiesce(gpu, SITE));
+    for (unsigned i = 0; i < 3; i++) {
+        CU(app.cuStreamCreate(&streams[i], i == 0 ? CU_STREAM_DEFAULT : CU_STREAM_NON_BLOCKING));
+        CU(app.cuStreamWaitValue32(streams[i], flags + i * sizeof(uint32_t), 1, CU_STREAM_WAIT_VALUE_GEQ));
+    }
+    for (unsigned i = 0; i < 3; i++) {
+        REFUSED(pw_gpu_quiesce_within(gpu, 30, SITE), PEERWIN_ERR_TIMEOUT, "did not end within 30 ms");
+        CU(app.cuStreamWriteValue32(gpu->stream, flags + i * sizeof(uint32_t), 1, 0));
+    }
+    OK(pw_gpu_quiesce(gpu, SITE));
+    for (unsigned i = 0; i < 3; i++) {
+        CU(gpu->driver->cuStreamQuery(streams[i]));
+        CU(app.cuStreamDestroy(streams[i]));
+    }
+    pw_gpu_leave(gpu);
+    pw_gpu_close(gpu);
+    CU(app.cuMemFree(flags));
+    CU(app.cuCtxDestroy(mine));
+}
+
 /* Memory that a late copy may touch is not given back, and whoever gives more of it back does not wait again. */
 static void memory_of_a_device_that_is_held(void) {
     static const peerwin_handle kinds[] = {PEERWIN_HANDLE_FD, PEERWIN_HANDLE_LEGACY, PEERWIN_HANDLE_HOST};
@@ -362,6 +394,7 @@ int main(int argc, char **argv) {
         {"a_capture_is_not_disturbed", a_capture_is_not_disturbed, NULL, NULL, NULL, 0},
         {"transfers_of_any_size_and_place", transfers_of_any_size_and_place, NULL, NULL, NULL, 0},
         {"a_device_that_is_held", a_device_that_is_held, NULL, NULL, NULL, 0},
+        {"waiting_for_everything_keeps_its_deadline", waiting_for_everything_keeps_its_deadline, NULL, NULL, NULL, 0},
         {"memory_of_a_device_that_is_held", memory_of_a_device_that_is_held, NULL, NULL, NULL, 0},
         {"closing_a_device_that_is_held", closing_a_device_that_is_held, NULL, NULL, NULL, 0},
         {"a_lost_context_gives_everything_back", a_lost_context_gives_everything_back, NULL, NULL, NULL, 1},
