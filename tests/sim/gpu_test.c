@@ -249,7 +249,7 @@ static void waiting_for_everything_keeps_its_deadline(void) {
     CU(app.cuCtxCreate(&mine, 0, 0));
     pw_gpu *gpu = open_with(&(pw_gpu_request){.choice = PEERWIN_DEVICE_CURRENT});
     CU(app.cuMemAlloc(&flags, 4096));
-    CU(app.cuMemsetD8Async(flags, 0, 4096, NULL));
+    CU(gpu->driver->cuMemsetD8Async(flags, 0, 4096, NULL));
     CU(app.cuCtxSynchronize());
     OK(pw_gpu_enter(gpu, SITE));
     OK(pw_gpu_quiesce(gpu, SITE));
