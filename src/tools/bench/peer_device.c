@@ -137,7 +137,7 @@ static double pingpong(const peer_side *s, const plan_row *row, int iterations) 
 }
 
 static double fetch_add(const peer_side *s, const plan_row *row, int iterations) {
-    const size_t at = plan_largest(s->quick) + PLAN_ROOM / 2;
+    const size_t at = plan_largest(s->quick) + PLAN_SHIFTS;
     peer_finding finding;
     double us = 0.0;
     peer_args args = args_of(s, row, iterations);
@@ -149,9 +149,14 @@ static double fetch_add(const peer_side *s, const plan_row *row, int iterations)
     }
     MPI_Barrier(MPI_COMM_WORLD);
     if (s->b->rank == 1) {
-        uint64_t word = 0;
-        bench_check(pw_gpu_read(s->b->device->gpu, &word, s->target + at, sizeof word, &bench_cuda_site), "read");
-        if (word != s->kernels->added)
+        uint64_t sum = 0;
+        for (size_t i = 0; i < PLAN_WORDS; i++) {
+            uint64_t word = 0;
+            const char *from = s->target + at + i * PLAN_WORD_STEP;
+            bench_check(pw_gpu_read(s->b->device->gpu, &word, from, sizeof word, &bench_cuda_site), "read");
+            sum += word;
+        }
+        if (sum != s->kernels->added)
             bench_fail("%s: the sum is wrong", row->name);
     }
     return us;

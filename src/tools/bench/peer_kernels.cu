@@ -12,6 +12,7 @@
 #endif
 
 #include "peer_kernels.h"
+#include "peer_plan.h"
 
 #include "halo_kernels.cuh"
 
@@ -52,7 +53,8 @@ PW_KERNEL void peer_fetch_add(PEER_CONSTANT peer_args a) {
         for (int i = 1; i <= a.warm + a.iterations; i++) {
             if (i == a.warm + 1)
                 began = peer_now();
-            before = peerwin_dev_fetch_add_64(&a.view, a.partner, a.offset, 1 + (before >> 63));
+            const uint64_t word = (uint64_t)(i % PLAN_WORDS) * PLAN_WORD_STEP;
+            before = peerwin_dev_fetch_add_64(&a.view, a.partner, a.offset + word, 1 + (before >> 63));
         }
         peer_report(&a, began, (peerwin_status)(before >> 63));
     }

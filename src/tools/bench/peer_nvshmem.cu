@@ -64,9 +64,13 @@ static void verify_row(const side &s, const plan_row &row, int seed) {
     if (moves_data(row) && s.rank == looks)
         verify(s, row, seed);
     if (row.work == PLAN_FETCH_ADD && s.rank == 1) {
-        uint64_t word = 0;
-        CHECK(cudaMemcpy(&word, s.flag + 1, sizeof word, cudaMemcpyDeviceToHost));
-        if (word != s.added)
+        uint64_t word = 0, sum = 0;
+        for (size_t i = 0; i < PLAN_WORDS; i++) {
+            const uint64_t *from = s.words + i * (PLAN_WORD_STEP / sizeof *s.words);
+            CHECK(cudaMemcpy(&word, from, sizeof word, cudaMemcpyDeviceToHost));
+            sum += word;
+        }
+        if (sum != s.added)
             fail(row.name, "the sum is wrong");
     }
     if (row.work == PLAN_REDUCE || row.work == PLAN_STREAM_REDUCE || row.work == PLAN_GRAPH_REDUCE) {
@@ -195,7 +199,8 @@ static void start(side &s) {
 static void make_rest(side &s) {
     s.from = (char *)symmetric(room(s));
     s.flag = (uint64_t *)nvshmem_calloc(16, sizeof *s.flag);
-    if (s.flag == NULL)
+    s.words = (uint64_t *)nvshmem_calloc(PLAN_WORDS, PLAN_WORD_STEP);
+    if (s.flag == NULL || s.words == NULL)
         fail("nvshmem_calloc", "no memory");
     CHECK(cudaMalloc((void **)&s.ns, sizeof *s.ns));
     CHECK(cudaEventCreate(&s.begin));
@@ -207,6 +212,7 @@ static double finish(side &s) {
     CHECK(cudaFree(s.ns));
     CHECK(cudaEventDestroy(s.begin));
     CHECK(cudaEventDestroy(s.end));
+    nvshmem_free(s.words);
     nvshmem_free(s.flag);
     nvshmem_free(s.from);
     MPI_Barrier(MPI_COMM_WORLD);

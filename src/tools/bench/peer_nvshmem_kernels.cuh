@@ -11,6 +11,8 @@
 #include <nvshmem.h>
 #include <nvshmemx.h>
 
+#include "peer_plan.h"
+
 typedef unsigned long long u64;
 
 __device__ static u64 now() {
@@ -91,12 +93,13 @@ __global__ void message_kernel(uint64_t *to, const uint64_t *from, size_t bytes,
         *ns = now() - began;
 }
 
-__global__ void fetch_add_kernel(uint64_t *word, int peer, int warm, int iterations, u64 *ns) {
+__global__ void fetch_add_kernel(uint64_t *words, int peer, int warm, int iterations, u64 *ns) {
     uint64_t before = 0;
     u64 began = 0;
     for (int i = 1; i <= warm + iterations; i++) {
         if (i == warm + 1)
             began = now();
+        uint64_t *word = words + (size_t)(i % PLAN_WORDS) * (PLAN_WORD_STEP / sizeof *words);
         before = nvshmem_uint64_atomic_fetch_add(word, 1 + (before >> 63), peer);
     }
     *ns = now() - began + (before >> 63);

@@ -39,9 +39,10 @@ struct side {
     cudaEvent_t begin, end;
     u64 *ns;           /* of kernels that take their own time */
     char *from, *to;   /* symmetric, plan_largest + PLAN_ROOM */
-    uint64_t *flag;    /* symmetric: the signal, and the word of fetch_add behind it */
+    uint64_t *flag;    /* symmetric: the signal */
+    uint64_t *words;   /* symmetric: of fetch_add */
     uint64_t messages; /* the signal's value so far, the same on both ranks */
-    uint64_t added;    /* to the word so far */
+    uint64_t added;    /* to the words so far */
     double start_us;
     const char *reason; /* why this rank could not do a row, NULL = it could */
 };
@@ -119,7 +120,7 @@ static double run_pingpong(side &s, const plan_row &row, int iterations) {
 
 static double run_fetch_add(side &s, const plan_row &row, int iterations) {
     if (s.rank == 0)
-        fetch_add_kernel<<<row.blocks, row.lanes, 0, s.stream>>>(s.flag + 1, 1, s.warm, iterations, s.ns);
+        fetch_add_kernel<<<row.blocks, row.lanes, 0, s.stream>>>(s.words, 1, s.warm, iterations, s.ns);
     CHECK(cudaGetLastError());
     s.added += (uint64_t)(s.warm + iterations);
     return s.rank == 0 ? read_clock(s) / iterations : 0.0;

@@ -17,11 +17,14 @@
 enum {
     PLAN_BATCHES = 5,
     PLAN_WARM = 50,
-    PLAN_DEVICE_BLOCKS = 128,     /* "the whole device": more than its half has multiprocessors */
-    PLAN_LARGEST = 256 << 20,     /* bytes of the window, without the room for shifted transfers */
-    PLAN_ROOM = 4096,             /* bytes of that room */
-    PLAN_FIRST_PUT = 1 << 20,     /* of PLAN_START */
-    PLAN_QUICK_LARGEST = 1 << 20, /* a quick run leaves larger rows out */
+    PLAN_DEVICE_BLOCKS = 128,    /* "the whole device": more than its half has multiprocessors */
+    PLAN_LARGEST = 256 << 20,    /* bytes of the window, without the room for shifted transfers */
+    PLAN_SHIFTS = 4096,          /* bytes of that room */
+    PLAN_WORDS = 32,             /* of fetch-add, used in turn, for a word is near to some multiprocessors only */
+    PLAN_WORD_STEP = 4096 + 128, /* bytes from one to the next */
+    PLAN_ROOM = PLAN_SHIFTS + PLAN_WORDS * PLAN_WORD_STEP, /* bytes of both */
+    PLAN_FIRST_PUT = 1 << 20,                              /* of PLAN_START */
+    PLAN_QUICK_LARGEST = 1 << 20,                          /* a quick run leaves larger rows out */
     PLAN_QUICK_ITERATIONS = 4
 };
 
