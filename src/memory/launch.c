@@ -55,6 +55,7 @@ static peerwin_status launch_nothing(pw_gpu *gpu, int kernel, const pw_site *sit
         pw_copy_signal_args copy_signal;
         pw_box_args box;
         pw_word_args word;
+        pw_nearest_args nearest;
         pw_barrier_args barrier;
         pw_reduce_args reduce;
         pw_push_args push;
@@ -63,7 +64,8 @@ static peerwin_status launch_nothing(pw_gpu *gpu, int kernel, const pw_site *sit
     memset(&args, 0, sizeof args);
     if (kernel == PW_KERNEL_BOX)
         args.box.per_row = args.box.per_plane = 1;
-    const unsigned lanes = kernel == PW_KERNEL_WORD ? 1 : PW_KERNEL_LANES; /* PW_MEETING_LANES are as many */
+    const int is_of_one_lane = kernel == PW_KERNEL_WORD || kernel == PW_KERNEL_NEAREST;
+    const unsigned lanes = is_of_one_lane ? 1 : PW_KERNEL_LANES; /* PW_MEETING_LANES are as many */
     peerwin_status status = launch(gpu, gpu->stream, kernel, 1, lanes, &args, site);
     return status == PEERWIN_OK ? pw_gpu_settle(gpu, site) : status;
 }
@@ -284,6 +286,19 @@ peerwin_status pw_launch_add(pw_gpu *gpu, peerwin_stream stream, void *word, uin
 
 peerwin_status pw_launch_store(pw_gpu *gpu, peerwin_stream stream, void *word, uint64_t value, const pw_site *site) {
     return launch_word(gpu, stream, word, value, PW_WORD_STORE, site);
+}
+
+/* ---- NEAREST ---- */
+
+peerwin_status pw_gpu_find_nearest(pw_gpu *gpu, const pw_launch_nearest *what, const pw_site *site) {
+    pw_nearest_args args = {.first = what->first,
+                            .best_out = what->best_out,
+                            .step = what->step,
+                            .count = what->count,
+                            .num_lines = (uint32_t)what->num_lines};
+    memcpy(args.lines, what->lines, sizeof args.lines);
+    peerwin_status status = launch(gpu, gpu->stream, PW_KERNEL_NEAREST, 1, 1, &args, site);
+    return status == PEERWIN_OK ? pw_gpu_settle(gpu, site) : status;
 }
 
 /* ---- meetings ---- */

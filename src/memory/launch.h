@@ -9,6 +9,7 @@
 #define PW_MEMORY_LAUNCH_H
 
 #include "memory/gpu.h"
+#include "memory/kernels.h"
 
 /* Copies `bytes` bytes with the whole device, or less of it where that is enough. */
 PEERWIN_MUST_USE peerwin_status pw_launch_copy(pw_gpu *gpu, peerwin_stream stream, void *to, const void *from,
@@ -41,6 +42,17 @@ PEERWIN_MUST_USE peerwin_status pw_launch_add(pw_gpu *gpu, peerwin_stream stream
 /* Stores a word anywhere, as a release at system scope. */
 PEERWIN_MUST_USE peerwin_status pw_launch_store(pw_gpu *gpu, peerwin_stream stream, void *word, uint64_t value,
                                                 const pw_site *site);
+
+/* The place, among `count` of them `step` bytes apart, whose words are nearest; see kernels.h. */
+typedef struct {
+    void *first, *best_out;
+    unsigned step, count;
+    int num_lines;
+    uint32_t lines[PW_NEAREST_LINES];
+} pw_launch_nearest;
+
+/* Waits for the answer, which is then where `best_out` says. On the library's own stream. */
+PEERWIN_MUST_USE peerwin_status pw_gpu_find_nearest(pw_gpu *gpu, const pw_launch_nearest *what, const pw_site *site);
 
 /* What a kernel that waits for other ranks' needs; see kernels.h. */
 typedef struct {

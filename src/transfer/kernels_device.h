@@ -43,6 +43,11 @@ static __device__ __forceinline__ uint32_t pw_count_device(uint32_t *ticket) {
     return before;
 }
 
+/* Cycles of this multiprocessor. */
+static __device__ __forceinline__ uint64_t pw_clock(void) {
+    return (uint64_t)clock64();
+}
+
 /* A release for whatever comes later on this device. */
 static __device__ __forceinline__ void pw_release_device(uint64_t *word, uint64_t value) {
     asm volatile("fence.acq_rel.gpu;" ::: "memory");

@@ -73,7 +73,7 @@ static peerwin_status begin_trial(peerwin_ctx *ctx, trial *t, const pw_site *sit
     if (!t->peers || !t->row || !t->words)
         return pw_fail_errno(site, ENOMEM, "calloc");
     peerwin_status status =
-        t->ops->alloc(ctx->gpu, ctx->arena_layout.bytes, 0, "peerwin-arena", site, &ctx->arena_segment);
+        t->ops->alloc(ctx->gpu, ctx->arena_layout.bytes + PW_ARENA_ROOM, 0, "peerwin-arena", site, &ctx->arena_segment);
     if (status != PEERWIN_OK) {
         ctx->arena_segment = (pw_segment){.fd = -1};
         return status;
@@ -363,5 +363,5 @@ peerwin_status pw_arenas_map(peerwin_ctx *ctx, const pw_site *site) {
     if (mask == 0 || (mask & (unsigned)ctx->memory_of_arenas->kind))
         ctx->memory = ctx->memory_of_arenas;
     pw_sharing_say(ctx);
-    return PEERWIN_OK;
+    return pw_arenas_place(ctx, site);
 }

@@ -87,6 +87,9 @@ typedef struct {
 
 enum { PW_ARENA_SIGNALS_BYTES = 3 << 20, PW_TICKETS = 64 };
 
+/* An arena begins at one of so many places: see placing.c. Steps of no power of two, so that no two look alike. */
+enum { PW_ARENA_PLACES = 32, PW_ARENA_STEP = 4096 + 128, PW_ARENA_ROOM = PW_ARENA_PLACES * PW_ARENA_STEP };
+
 static inline pw_arena_layout pw_arena_layout_of(int size) {
     const size_t lines = (size_t)size * PW_LINE;
     pw_arena_layout layout;

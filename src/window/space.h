@@ -23,6 +23,12 @@ PEERWIN_MUST_USE peerwin_status pw_space_settle(peerwin_ctx *ctx, const pw_setti
 PEERWIN_MUST_USE peerwin_status pw_arenas_map(peerwin_ctx *ctx, const pw_site *site);
 
 /*
+ * Where all ranks share a device: has every rank's arena begin where the lines of meetings in kernels are near. Before
+ * anybody uses them. The gpu is entered. Collective.
+ */
+PEERWIN_MUST_USE peerwin_status pw_arenas_place(peerwin_ctx *ctx, const pw_site *site);
+
+/*
  * Makes the events of barriers of that kind, and opens those of all ranks. The gpu is entered. Collective. What fails
  * is given back with the context.
  */

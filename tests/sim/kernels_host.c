@@ -18,6 +18,10 @@ static inline void pw_store_system(uint64_t *word, uint64_t value) {
     simk_store_relaxed(word, value);
 }
 
+static inline uint64_t pw_clock(void) {
+    return simk_globaltimer();
+}
+
 static inline void pw_add_system(uint64_t *word, uint64_t value) {
     (void)__atomic_fetch_add(word, value, __ATOMIC_RELAXED);
 }
