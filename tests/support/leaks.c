@@ -9,6 +9,7 @@
 #include "leaks.h"
 
 #include <dirent.h>
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -196,6 +197,15 @@ size_t leaks_address_space_bytes(void) {
     size_t resident = 0;
     read_pages(&space, &resident);
     return space * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+size_t leaks_heap_bytes(void) {
+#if defined(__GLIBC_PREREQ)
+#if __GLIBC_PREREQ(2, 33)
+    return mallinfo2().uordblks;
+#endif
+#endif
+    return 0;
 }
 
 void leaks_permissions(const void *address, char permissions_out[5]) {

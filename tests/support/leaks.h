@@ -22,6 +22,8 @@ size_t leaks_open_descriptors(void);
 size_t leaks_mappings(void);
 size_t leaks_resident_bytes(void);
 size_t leaks_address_space_bytes(void);
+/** What malloc has given out; 0 where the C library does not say, or a sanitizer has its own. */
+size_t leaks_heap_bytes(void);
 /** The permissions of the mapping that holds address ("rw-s" for example), or "" if there is none. */
 void leaks_permissions(const void *address, char permissions_out[5]);
 
