@@ -95,4 +95,17 @@ static inline void *pw_device_pointer(CUdeviceptr address) {
     return (void *)(uintptr_t)address;
 }
 
+/* A node of a graph that launches a kernel in a row of blocks. */
+static inline CUDA_KERNEL_NODE_PARAMS_v2 pw_node_params(const pw_gpu *gpu, int kernel, unsigned blocks, unsigned lanes,
+                                                        void **params) {
+    return (CUDA_KERNEL_NODE_PARAMS_v2){.func = gpu->kernels[kernel],
+                                        .gridDimX = blocks,
+                                        .gridDimY = 1,
+                                        .gridDimZ = 1,
+                                        .blockDimX = lanes,
+                                        .blockDimY = 1,
+                                        .blockDimZ = 1,
+                                        .kernelParams = params};
+}
+
 #endif

@@ -392,14 +392,8 @@ int pw_launch_push_instead(pw_gpu *gpu, void *node, const pw_launch_meeting *mee
     pw_push_args args = *push;
     void *params[] = {&args};
     args.meeting = meeting_of(gpu, meeting);
-    const CUDA_KERNEL_NODE_PARAMS_v2 instead = {.func = gpu->kernels[PW_KERNEL_PUSH],
-                                                .gridDimX = push_blocks(&args),
-                                                .gridDimY = 1,
-                                                .gridDimZ = 1,
-                                                .blockDimX = PW_PUSH_LANES,
-                                                .blockDimY = 1,
-                                                .blockDimZ = 1,
-                                                .kernelParams = params};
+    const CUDA_KERNEL_NODE_PARAMS_v2 instead =
+        pw_node_params(gpu, PW_KERNEL_PUSH, push_blocks(&args), PW_PUSH_LANES, params);
     return gpu->driver->cuGraphKernelNodeSetParams(node, &instead) == CUDA_SUCCESS;
 }
 

@@ -12,17 +12,6 @@ static pw_ready *ready_for(pw_gpu *gpu, int kernel) {
     return kernel == PW_KERNEL_BARRIER ? &gpu->ready_barrier : &gpu->ready_reduce;
 }
 
-static CUDA_KERNEL_NODE_PARAMS_v2 params_of(const pw_gpu *gpu, int kernel, unsigned lanes, void **params) {
-    return (CUDA_KERNEL_NODE_PARAMS_v2){.func = gpu->kernels[kernel],
-                                        .gridDimX = 1,
-                                        .gridDimY = 1,
-                                        .gridDimZ = 1,
-                                        .blockDimX = lanes,
-                                        .blockDimY = 1,
-                                        .blockDimZ = 1,
-                                        .kernelParams = params};
-}
-
 static void drop(const pw_gpu *gpu, pw_ready *ready, peerwin_status first) {
     if (ready->exec)
         first = pw_gpu_released(gpu, gpu->driver->cuGraphExecDestroy(ready->exec), "cuGraphExecDestroy", first);
@@ -39,7 +28,7 @@ static CUresult make(const pw_gpu *gpu, int kernel, pw_ready *ready, const char 
     } args;
     void *params[] = {&args};
     memset(&args, 0, sizeof args);
-    const CUDA_KERNEL_NODE_PARAMS_v2 node = params_of(gpu, kernel, PW_MEETING_LANES, params);
+    const CUDA_KERNEL_NODE_PARAMS_v2 node = pw_node_params(gpu, kernel, 1, PW_MEETING_LANES, params);
     *call_out = "cuGraphCreate";
     CUresult code = gpu->driver->cuGraphCreate(&ready->graph, 0);
     if (code != CUDA_SUCCESS) {
@@ -87,7 +76,7 @@ peerwin_status pw_ready_launch(pw_gpu *gpu, peerwin_stream stream, int kernel, u
                                const pw_site *site) {
     void *params[] = {args};
     const pw_ready *ready = ready_for(gpu, kernel);
-    const CUDA_KERNEL_NODE_PARAMS_v2 node = params_of(gpu, kernel, lanes, params);
+    const CUDA_KERNEL_NODE_PARAMS_v2 node = pw_node_params(gpu, kernel, 1, lanes, params);
     CUresult code = gpu->driver->cuGraphExecKernelNodeSetParams(ready->exec, ready->node, &node);
     if (code != CUDA_SUCCESS)
         return pw_fail_cuda(gpu->driver, site, code, "cuGraphExecKernelNodeSetParams");
