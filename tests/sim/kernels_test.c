@@ -157,6 +157,31 @@ static void a_word_in_host_memory_releases_the_data(void) {
     CU(bare.cuMemFreeHost(memory));
 }
 
+/* ---- NEAREST ---- */
+
+/* Whichever place is the nearest: it is one of them, and they are as before. */
+static void the_nearest_place_is_one_of_them(void) {
+    enum { PLACES = 32, STEP = 4096 + 128, ANSWER = PLACES * STEP };
+    pw_launch_nearest what = {.first = bare_pointer(target),
+                              .best_out = bare_pointer(target + ANSWER),
+                              .step = STEP,
+                              .count = PLACES,
+                              .num_lines = 3,
+                              .lines = {0, 256, 2048}};
+    uint64_t best = 0;
+    begin(ANSWER);
+    CU(bare.cuMemsetD8(target, 5, ANSWER));
+    memset(wanted, 5, ANSWER);
+    for (unsigned count = PLACES; count > 0; count /= 2) {
+        what.count = count;
+        CU(bare.cuMemsetD8(target + ANSWER, 0xff, sizeof best));
+        OK(pw_gpu_find_nearest(gpu, &what, &bare_site));
+        CU(bare.cuMemcpyDtoH(&best, target + ANSWER, sizeof best));
+        CHECK(best < count);
+    }
+    compare(ANSWER, STEP, "places that were looked at");
+}
+
 /* ---- all ---- */
 
 static void transfers(void) {
@@ -172,6 +197,7 @@ static void transfers(void) {
     boxes_are_right();
     words_from_two_streams();
     a_word_in_host_memory_releases_the_data();
+    the_nearest_place_is_one_of_them();
     arenas_freed();
 }
 
