@@ -47,7 +47,8 @@ endforeach()
 peerwin_gpu_test(any sync NAME gpu.kernel.sync RANKS 2 ENV PEERWIN_BARRIER=kernel ARGS
   nobody_passes_a_barrier_early a_late_rank_is_named_and_the_barrier_can_be_repeated)
 peerwin_gpu_test(any allreduce RANKS 2 4)
-peerwin_gpu_test(any captures RANKS 2 ARGS !a_plan_that_fails_late_leaves_a_capture_valid)
+peerwin_gpu_test(any captures RANKS 2 ARGS !a_plan_that_fails_late_leaves_a_capture_valid
+  !every_failure_in_making_leaves_a_capture_valid) # those need a driver that fails when it is told to
 foreach(program sync misuse process)
   peerwin_gpu_test(any ${program} RANKS 3)
 endforeach()

@@ -6,6 +6,7 @@
  */
 #include <string.h>
 
+#include "peerwin/device.cuh"
 #include "script.h"
 #include "support/calls.h"
 #include "support/device.h"
@@ -76,6 +77,7 @@ static void make_during_a_capture(unsigned flags, int known) {
     peerwin_ctx *ctx = test_context(MPI_COMM_WORLD, 0);
     peerwin_win *attached = NULL;
     peerwin_halo *halo = NULL;
+    peerwin_view view;
     void *memory = device_new(ATTACHED);
     device_copy(memory, &value, 8);
     begin(flags, CU_STREAM_CAPTURE_MODE_GLOBAL);
@@ -84,6 +86,7 @@ static void make_during_a_capture(unsigned flags, int known) {
     }
     peerwin_ctx *second = test_context(MPI_COMM_WORLD, 0);
     peerwin_win *win = test_window(second, BYTES);
+    CHECK_OK(peerwin_win_view(win, &view));
     CHECK_OK(peerwin_win_attach(ctx, memory, ATTACHED, NULL, &attached));
     CHECK_OK(make_ring(attached, &halo, ctx, 1));
     CHECK_OK(peerwin_halo_start(halo, stream));
@@ -144,6 +147,42 @@ static void a_plan_that_fails_late_leaves_a_capture_valid(void) {
         CHECK_OK(make_ring(win, &halo, ctx, 1));
         end(ctx);
         CHECK_OK(peerwin_halo_free(halo));
+    }
+    test_free(ctx, win);
+}
+
+/* Makes a window, or a plan, while the nth driver call of rank 1 fails; 1 if it has so many. */
+static int make_with_failure(peerwin_ctx *ctx, peerwin_win *win, int is_plan, int nth) {
+    peerwin_win *made = NULL;
+    peerwin_halo *halo = NULL;
+    int struck = 0;
+    CUgraph graph = NULL;
+    begin(CU_STREAM_NON_BLOCKING, CU_STREAM_CAPTURE_MODE_GLOBAL);
+    CHECK_OK(peerwin_put(win, job.rank, 0, peerwin_win_ptr(win, job.rank), 8, stream));
+    if (job.rank == 1) {
+        script_fail(NULL, nth, CUDA_ERROR_UNKNOWN);
+    }
+    peerwin_status status = is_plan ? make_ring(win, &halo, ctx, 1) : peerwin_win_alloc(ctx, BYTES, NULL, &made);
+    struck = job.rank == 1 ? script_end() : 0;
+    test_check_same(__FILE__, __LINE__, "make", status);
+    DEVICE_OK(device.cuStreamEndCapture(stream, &graph));
+    DEVICE_OK(device.cuGraphDestroy(graph));
+    DEVICE_OK(device.cuStreamDestroy(stream));
+    CHECK_OK(peerwin_halo_free(halo));
+    CHECK_OK(peerwin_win_free(made));
+    MPI_Bcast(&struck, 1, MPI_INT, 1, MPI_COMM_WORLD);
+    return struck;
+}
+
+static void every_failure_in_making_leaves_a_capture_valid(void) {
+    peerwin_ctx *ctx = test_context(MPI_COMM_WORLD, 0);
+    peerwin_win *win = test_window(ctx, BYTES);
+    for (int is_plan = 0; is_plan < 2; is_plan++) {
+        int nth = 1;
+        while (make_with_failure(ctx, win, is_plan, nth)) {
+            nth++;
+        }
+        CHECK(nth > 10);
     }
     test_free(ctx, win);
 }
@@ -291,6 +330,26 @@ static void a_capture_on_a_blocking_stream_refuses_by_itself(void) {
     clear_scene();
 }
 
+/* Then each rank frees for itself, and waits for nothing that a capture would mind. */
+static void a_broken_context_is_freed_during_a_capture(void) {
+    CUgraph graph = NULL;
+    set_scene();
+    begin(CU_STREAM_NON_BLOCKING, CU_STREAM_CAPTURE_MODE_GLOBAL);
+    do_captured(PUT, stream);
+    CHECK_OK(peerwin_abort(scene.ctx));
+    CHECK_OK(peerwin_halo_free(scene.halo));
+    CHECK_OK(peerwin_win_free(scene.other));
+    CHECK_OK(peerwin_finalize(scene.ctx));
+    CUresult ended = device.cuStreamEndCapture(stream, &graph);
+    CHECK(ended == CUDA_SUCCESS || ended == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+    if (ended == CUDA_SUCCESS) {
+        DEVICE_OK(device.cuGraphDestroy(graph));
+    }
+    DEVICE_OK(device.cuStreamSynchronize(stream));
+    DEVICE_OK(device.cuStreamDestroy(stream));
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
 /* It has no call of the library, and the driver tells of it only by ending it. */
 static void a_free_spoils_a_capture_that_nobody_knows_and_says_so(void) {
     peerwin_ctx *ctx = test_context(MPI_COMM_WORLD, 0);
@@ -346,11 +405,13 @@ static const test_case cases[] = {
     TEST_CASE(contexts_windows_and_plans_are_made_during_a_capture, 2, 0),
     TEST_CASE(what_cannot_be_made_leaves_a_capture_valid, 2, 0),
     TEST_CASE(a_plan_that_fails_late_leaves_a_capture_valid, 2, 0),
+    TEST_CASE(every_failure_in_making_leaves_a_capture_valid, 2, 0),
     TEST_CASE(frees_are_refused_while_a_capture_has_a_call, 1, 0),
     TEST_CASE(a_capture_on_one_rank_refuses_on_all, 2, 0),
     TEST_CASE(captures_are_known_until_the_last_has_ended, 1, 0),
     TEST_CASE(a_capture_on_a_blocking_stream_refuses_by_itself, 1, 0),
     TEST_CASE(halo_plans_are_captured_and_run_again, 1, 0),
+    TEST_CASE(a_broken_context_is_freed_during_a_capture, 1, 0),
     TEST_CASE(a_free_spoils_a_capture_that_nobody_knows_and_says_so, 2, 0),
 };
 TEST_MAIN(cases)
