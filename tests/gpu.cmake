@@ -49,6 +49,14 @@ peerwin_gpu_test(any sync NAME gpu.kernel.sync RANKS 2 ENV PEERWIN_BARRIER=kerne
 peerwin_gpu_test(any allreduce RANKS 2 4)
 peerwin_gpu_test(any captures RANKS 2 ARGS !a_plan_that_fails_late_leaves_a_capture_valid
   !every_failure_in_making_leaves_a_capture_valid) # those need a driver that fails when it is told to
+# What the library relies on beside captures, and was not recorded yet.
+if(TARGET conformance)
+  set(simcuda ${PROJECT_SOURCE_DIR}/tests/simcuda)
+  add_test(NAME gpu.conformance COMMAND sh ${simcuda}/compare.sh $<TARGET_FILE:conformance> libcuda.so.1
+    ${simcuda}/expected/documented.txt ${simcuda}/expected/differences.txt capture_modes capture_joined
+    capture_joined_more context_event capture_making capture_opening)
+  set_tests_properties(gpu.conformance PROPERTIES LABELS gpu TIMEOUT 120)
+endif()
 foreach(program sync misuse process)
   peerwin_gpu_test(any ${program} RANKS 3)
 endforeach()
