@@ -325,7 +325,7 @@ static void check_flat(const holding *before, const holding *after) {
 }
 
 static void regrid_2000_times_leaves_memory_flat(void) {
-    const int steps = TEST_SANITIZED ? test_rounds(2000, 100) : 2000;
+    const int steps = TEST_SANITIZED ? test_rounds(400, 100) : 2000;
     holding before = {0};
     regrids seen = {0};
     uint64_t state = 11;
