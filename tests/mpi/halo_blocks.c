@@ -225,7 +225,7 @@ void random_blocks_get_exactly_their_ghosts(void) {
     peerwin_win *win = test_window(ctx, 17 * 17 * 17 * 16);
     uint64_t state = 20261129;
     coverage seen = {0};
-    for (int i = 0; i < random_plans(job.size < 5 ? 200 : 80, 120); i++) {
+    for (int i = 0; i < random_plans(job.size < 5 ? 200 : 64, 120); i++) {
         const grid g = draw_grid(&state, i);
         cover_grid(&seen, &g);
         try_grid(ctx, win, &g);

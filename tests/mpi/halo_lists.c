@@ -10,7 +10,7 @@
 #include "mpi/halo_random.h"
 #include "support/memory.h"
 
-enum { MOST_FACES = 40, WINDOWS = 8, ROOM = 64 << 10 };
+enum { MOST_FACES = 40, WINDOWS = 8, ROOM = 16 << 10 };
 
 /* A pair of faces, as all ranks know it. */
 typedef struct {
