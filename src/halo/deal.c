@@ -29,7 +29,7 @@ void pw_deal_add(pw_deal *d, const pw_moves *moves, const pw_halo_neighbor *neig
     *t = (pw_target){.moves = moves, .neighbor = neighbor, .words = words, .laid = d->moves + d->num_moves};
     for (int i = 0; i < moves->count; i++)
         d->moves[d->num_moves++] =
-            words ? pw_lay_words(&moves->list[i], d->takes, pitch) : pw_lay_move(&moves->list[i]);
+            words ? pw_lay_words(&moves->list[i], d->takes, words, pitch) : pw_lay_move(&moves->list[i]);
 }
 
 /* ---- parts and blocks ---- */

@@ -14,7 +14,7 @@
 typedef struct {
     const pw_moves *moves;
     const pw_halo_neighbor *neighbor; /* NULL = this rank */
-    int words;                        /* as words */
+    int words;                        /* as words of so many bytes of data; 0 = as it is */
     pw_push_move *laid;
 } pw_target;
 
@@ -29,7 +29,7 @@ typedef struct {
     size_t blocks, parts, laid;
 } pw_deal;
 
-/* Takes in a target; there is room. `pitch` is that of the halves of words. */
+/* Takes in a target; there is room. `words` is as above, `pitch` that of their halves. */
 void pw_deal_add(pw_deal *d, const pw_moves *moves, const pw_halo_neighbor *neighbor, int words, size_t pitch);
 
 /* All are in: settles how long parts are, and whether blocks wait, if they may. `share`: multiprocessors for them. */

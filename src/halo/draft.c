@@ -15,28 +15,33 @@ enum { LARGE = 8192 };
 
 /* ---- words */
 
-/* 1 if words can carry all faces of such a list to or from `rank`; adds what they need to *total. */
-static int have_words(const pw_face_record *faces, int count, int64_t rank, int to_rank, uint64_t *total) {
+/* The lesser of `data` and what words can carry of every face of such a list to or from `rank`; adds their room. */
+static uint64_t least_data(const pw_face_record *faces, int count, int64_t rank, int to_rank, uint64_t data,
+                           uint64_t *total) {
     for (int i = 0; i < count; i++) {
         if ((faces[i].peer == rank) != to_rank || faces[i].bytes == 0)
             continue;
-        if (!faces[i].words)
-            return 0;
-        *total += pw_words_for(faces[i].bytes);
+        if (faces[i].words < data)
+            data = faces[i].words;
+        *total += pw_word_room(faces[i].bytes);
     }
-    return 1;
+    return data;
 }
 
-/* How many words the faces that `rank` gets from others take, 0 if they come as they are. */
-static uint64_t words_to(const pw_draft *d, int rank) {
-    uint64_t words = 0;
+/*
+ * How many words the faces that `rank` gets from others take, 0 if they come as they are. All of them carry the same
+ * number of bytes, so that their places are known at both ends.
+ */
+static uint64_t words_to(const pw_draft *d, int rank, int *data_out) {
+    uint64_t room = 0;
     uint64_t sent = 0;
-    if (!have_words(d->lists[rank].recv, d->lists[rank].num_recv, rank, 0, &words) || words > PW_HALO_MOST_WORDS)
-        return 0;
+    uint64_t data = least_data(d->lists[rank].recv, d->lists[rank].num_recv, rank, 0, PW_WORD_DATA, &room);
     for (int from = 0; from < d->halo->ctx->size; from++)
-        if (from != rank && !have_words(d->lists[from].send, d->lists[from].num_send, rank, 1, &sent))
-            return 0;
-    return words;
+        if (from != rank)
+            data = least_data(d->lists[from].send, d->lists[from].num_send, rank, 1, data, &sent);
+    const int fits = (data == PW_WORD_DATA || data == PW_WORD_DATA_LEAST) && room / data <= PW_HALO_MOST_WORDS;
+    *data_out = fits && room > 0 ? (int)data : 0;
+    return fits ? room / data : 0;
 }
 
 /* Those of the plans that are alive. The same on all ranks, which make and free plans in the same order. */
@@ -58,14 +63,15 @@ void pw_draft_choose_words(pw_draft *d) {
         2 * (words_in_use(ctx) + PW_HALO_MOST_WORDS) > most)
         return;
     for (int rank = 0; rank < ctx->size; rank++) {
-        const uint64_t words = words_to(d, rank);
+        int data = 0;
+        const uint64_t words = words_to(d, rank, &data);
         if (words > halo->words)
             halo->words = words;
         if (rank == ctx->rank)
-            halo->takes_words = words > 0;
+            halo->takes_words = data;
         for (int i = 0; i < halo->num_neighbors; i++)
             if (halo->neighbors[i].rank == rank)
-                halo->neighbors[i].takes_words = words > 0;
+                halo->neighbors[i].takes_words = data;
     }
 }
 
@@ -78,19 +84,24 @@ static peerwin_win *find_window(const peerwin_ctx *ctx, uint64_t ordinal) {
     return NULL;
 }
 
-static int takes_words(const peerwin_halo *halo, int rank) {
+/* How many bytes each word carries of what that rank gets; 0 = it gets none. */
+static uint64_t data_to(const peerwin_halo *halo, int rank) {
+    if (rank == halo->ctx->rank)
+        return (uint64_t)halo->takes_words;
     for (int i = 0; i < halo->num_neighbors; i++)
         if (halo->neighbors[i].rank == rank)
-            return halo->neighbors[i].takes_words;
+            return (uint64_t)halo->neighbors[i].takes_words;
     return 0;
 }
 
 /* 1 if the words of what I send would lie behind all words. */
 static int words_leave(const pw_draft *d, int i) {
     const pw_face_record *target = d->targets[i];
-    return target->words && takes_words(d->halo, d->sent[i].peer) &&
-           (target->first_word % 2 != 0 || target->first_word > d->halo->words ||
-            pw_words_for(target->bytes) > d->halo->words - target->first_word);
+    const uint64_t data = data_to(d->halo, d->sent[i].peer);
+    const uint64_t room = data * d->halo->words;
+    return d->sent[i].peer != d->halo->ctx->rank && target->words && data > 0 &&
+           (target->word_place % pw_word_room(1) != 0 || target->word_place > room ||
+            pw_word_room(target->bytes) > room - target->word_place);
 }
 
 /* How large a rank's staging area is, or half of it, by what it says of its faces. */
@@ -129,7 +140,9 @@ peerwin_status pw_draft_check_targets(const pw_draft *d, const pw_site *site) {
 
 /* Where the words of a face are at a rank, in its first half. */
 static char *words_at(const peerwin_halo *halo, int rank, const pw_face_record *record) {
-    return (char *)(halo->win->peers[rank].slots + pw_halo_handshake(halo) + record->first_word);
+    const uint64_t data = data_to(halo, rank) == PW_WORD_DATA ? PW_WORD_DATA : PW_WORD_DATA_LEAST;
+    const uint64_t first = record->word_place / data;
+    return (char *)(halo->win->peers[rank].slots + pw_halo_handshake(halo) + first);
 }
 
 static void add_words(const pw_draft *d, pw_moves *moves, int i) {

@@ -23,8 +23,8 @@ typedef struct {
     uint64_t window;     /* number of the window that its box lies in */
     uint64_t staged;     /* receive faces: 1 if the sender puts it, packed, ... */
     uint64_t place;      /* ... to this offset of the staging area */
-    uint64_t words;      /* 1 if words can carry it; ... */
-    uint64_t first_word; /* ... receive faces: which is its first */
+    uint64_t words;      /* how many bytes of it a word can carry, 0 = none; ... */
+    uint64_t word_place; /* ... receive faces: its place among what words carry, in bytes */
     uint64_t offset, count[3], stride[2];
 } pw_face_record;
 

@@ -48,7 +48,7 @@ typedef struct {
     pw_moves spread; /* from my staging area, or my words, to my segments */
     pw_moves unpack; /* CUDA space: from my staging area to my segments */
     size_t half;     /* bytes of half its staging area */
-    int takes_words; /* in graphs its faces come as words */
+    int takes_words; /* in graphs its faces come as words of so many bytes of data; 0 = as they are */
 } pw_halo_neighbor;
 
 /* STARTING and FINISHING: timed out, and to be repeated. CAPTURED: a graph has the start, and wants the finish. */
@@ -72,7 +72,7 @@ struct peerwin_halo {
     void *start_node;       /* the start that was captured last, if finish may join it, ... */
     uint64_t start_capture; /* ... and its capture */
     uint64_t words;         /* signals behind the handshake's: room for the words of small faces, twice so many */
-    int takes_words;        /* mine come as words in graphs */
+    int takes_words;        /* the same of mine */
     peerwin_face *received; /* the plan's */
     peerwin_win **windows;  /* the same */
 };

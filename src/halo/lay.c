@@ -72,13 +72,17 @@ pw_push_move pw_lay_move(const pw_move *move) {
     return laid;
 }
 
-int pw_box_has_words(const void *base, const peerwin_box *box) {
-    return bits_of((const char *)base + box->offset, box) % PW_WORD_DATA == 0;
+uint64_t pw_box_word_data(const void *base, const peerwin_box *box) {
+    const uint64_t bits = bits_of((const char *)base + box->offset, box);
+    return bits % PW_WORD_DATA == 0 ? PW_WORD_DATA : bits % PW_WORD_DATA_LEAST == 0 ? PW_WORD_DATA_LEAST : 0;
 }
 
-pw_push_move pw_lay_words(const pw_move *move, int takes, size_t pitch) {
+/* Either end may move two full words at once, whatever the other does. */
+pw_push_move pw_lay_words(const pw_move *move, int takes, int data, size_t pitch) {
     const uint64_t bits = takes ? bits_of(move->to, &move->to_box) : bits_of(move->from, &move->from_box);
-    pw_push_move laid = {.cell = bits % 8 == 0 ? 8 : PW_WORD_DATA, .even = 1, .words = 1};
+    const uint32_t pair = 2 * PW_WORD_DATA;
+    pw_push_move laid = {
+        .cell = data == PW_WORD_DATA && bits % pair == 0 ? pair : (uint32_t)data, .even = 1, .words = 1};
     laid.to = side_of(move->to, &move->to_box, move->to_box.count[0] / laid.cell);
     laid.from = side_of(move->from, &move->from_box, move->from_box.count[0] / laid.cell);
     *(takes ? &laid.from.plane : &laid.to.plane) = pitch;

@@ -107,10 +107,10 @@ static void find_words(const pw_draft *d, const peerwin_face *face, int comes, u
     const peerwin_ctx *ctx = d->halo->ctx;
     if (!pw_on_streams(ctx) || record->peer == ctx->rank || pw_box_empty(&face->box))
         return;
-    record->words = (uint64_t)pw_box_has_words(face->win->peers[ctx->rank].base, &face->box);
-    record->first_word = comes ? *place : 0;
+    record->words = pw_box_word_data(face->win->peers[ctx->rank].base, &face->box);
+    record->word_place = comes ? *place : 0;
     if (comes)
-        *place += pw_words_for(record->bytes);
+        *place += pw_word_room(record->bytes);
 }
 
 static void describe(pw_draft *d) {

@@ -39,7 +39,7 @@ static void list_targets(const layout *l, pw_deal *d, int series) {
     const peerwin_halo *halo = l->halo;
     for (int i = 0; i < halo->num_neighbors; i++) {
         const pw_halo_neighbor *n = &halo->neighbors[i];
-        const int words = series == PW_SERIES_CAPTURED && n->takes_words;
+        const int words = series == PW_SERIES_CAPTURED ? n->takes_words : 0;
         if (n->roles & PW_HALO_GETS_FROM_ME)
             add_target(l, d, words ? &n->post : &n->push, n, words);
     }
@@ -52,7 +52,7 @@ static void list_sources(const layout *l, pw_deal *d) {
     d->takes = 1;
     for (int i = 0; i < halo->num_neighbors && halo->takes_words; i++)
         if (halo->neighbors[i].spread.count > 0)
-            add_target(l, d, &halo->neighbors[i].spread, &halo->neighbors[i], 1);
+            add_target(l, d, &halo->neighbors[i].spread, &halo->neighbors[i], halo->takes_words);
 }
 
 static int is_packed(const peerwin_halo *halo) {

@@ -199,9 +199,10 @@ typedef struct {
 } pw_push_part;
 
 /*
- * Small faces in graphs go to words at the target: 4 bytes of the face and 32 bits of the epoch each, so that whoever
- * sees the epoch has the bytes, and nothing need be fenced or told. There are two halves, used by turns, `plane` bytes
- * apart; cells are 4 or 8 bytes. Such a block waits for the grant of an exchange before: `behind`.
+ * Small faces in graphs go to words at the target: 4 or 2 bytes of the face and 32 bits of the epoch each, so that
+ * whoever sees the epoch has the bytes, and nothing need be fenced or told. There are two halves, used by turns,
+ * `plane` bytes apart; cells of 8 bytes take two words, those of 4 or 2 one. Such a block waits for the grant of an
+ * exchange before: `behind`.
  */
 typedef struct {
     const uint64_t *grant; /* mine: the target's permission; NULL = none is needed */

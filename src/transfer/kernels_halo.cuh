@@ -194,7 +194,7 @@ static __device__ __forceinline__ char *cell_of(const struct carried *c, uint64_
 
 /* The words of a cell are side by side. */
 static __device__ __forceinline__ uint64_t *words_of_cell(const struct carried *c, uint64_t item, uint64_t epoch) {
-    return (uint64_t *)(void *)(c->words + (epoch & 1) * c->half + 2 * c->cell * item);
+    return (uint64_t *)(void *)(c->words + (epoch & 1) * c->half + (c->cell == 8 ? 16 : 8) * item);
 }
 
 /* The first cell is loaded before the grant is looked at: it has mostly been given long ago. */

@@ -47,10 +47,10 @@ static void draw_hand(hand *h) {
     memset(h, 0, sizeof(*h));
     h->deal = (pw_deal){.targets = h->targets, .moves = h->laid, .unpacks = (int)draw(0, 1)};
     for (size_t t = draw(0, MOST_TARGETS); t > 0; t--) {
-        const int words = draw(0, 3) == 0;
+        const int words = draw(0, 3) == 0 ? 2 << draw(0, 1) : 0;
         h->moves[t - 1].list = h->list[t - 1];
         for (size_t m = draw(0, MOST_MOVES); m > 0; m--) {
-            add_move(&h->moves[t - 1], words ? 4 : draw(1, 16), most);
+            add_move(&h->moves[t - 1], words > 0 ? (size_t)words : draw(1, 16), most);
         }
         pw_deal_add(&h->deal, &h->moves[t - 1], &h->neighbor, words, PITCH);
     }

@@ -210,7 +210,7 @@ static void devices_move_by_the_largest_cells_of_both_ends(void **state) {
         const ends e = draw_ends((int)draw(0, 2));
         const peerwin_box to = scale(&e.to, elem);
         const peerwin_box from = scale(&e.from, elem);
-        pw_move list[1];
+        pw_move list[1] = {{0}};
         pw_moves moves = {.list = list};
         pw_moves_add(&moves, NULL, memory + draw(0, 1) * draw(0, 3), &to, memory + draw(0, 1) * draw(0, 3), &from);
         const uint32_t cell = largest_cell(list);
@@ -235,11 +235,42 @@ static void rows_of_any_element_have_its_largest_cell(void **state) {
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         const peerwin_box column = {.count = {rows[i].elem, 9, 1}, .stride = {48 * rows[i].elem, 0}};
         for (int end = 0; end < 2; end++) {
-            pw_move list[1];
+            pw_move list[1] = {{0}};
             pw_moves moves = {.list = list};
             pw_moves_add(&moves, NULL, memory + (end ? 0 : rows[i].shift), &column, memory + (end ? rows[i].shift : 0),
                          &column);
             check_laid(list, rows[i].cell);
+        }
+    }
+}
+
+/* One cell to a word, but for two full words that are moved at once: by whichever end can, whatever the other does. */
+static void words_carry_what_both_ends_are_aligned_to(void **state) {
+    static _Alignas(16) char memory[64];
+    static const struct {
+        size_t row, offset;
+        uint64_t data;
+        uint32_t cell;
+    } faces[] = {{2, 0, 2, 2}, {6, 4, 2, 2},  {10, 2, 2, 2}, {12, 4, 4, 4}, {8, 4, 4, 4}, {8, 2, 2, 2},
+                 {3, 0, 0, 0}, {16, 1, 0, 0}, {24, 8, 4, 8}, {8, 0, 4, 8},  {4, 8, 4, 4}, {14, 3, 0, 0}};
+    (void)state;
+    for (size_t i = 0; i < sizeof(faces) / sizeof(faces[0]); i++) {
+        const peerwin_box box = {
+            .offset = faces[i].offset, .count = {faces[i].row, 5, 1}, .stride = {16 * faces[i].row, 0}};
+        const peerwin_box words = pw_box_packed(&box, 0);
+        assert_int_equal(pw_box_word_data(memory, &box), faces[i].data);
+        for (int data = PW_WORD_DATA_LEAST; (uint64_t)data <= faces[i].data; data += PW_WORD_DATA_LEAST) {
+            pw_move list[2] = {{0}};
+            pw_moves moves = {.list = list};
+            pw_moves_add(&moves, NULL, memory, &words, memory, &box);
+            pw_moves_add(&moves, NULL, memory, &box, memory, &words);
+            const pw_push_move sent = pw_lay_words(&list[0], 0, data, 80);
+            const pw_push_move taken = pw_lay_words(&list[1], 1, data, 96);
+            assert_int_equal(sent.cell, data < PW_WORD_DATA ? PW_WORD_DATA_LEAST : faces[i].cell);
+            assert_int_equal(taken.cell, sent.cell);
+            assert_int_equal(sent.to.plane, 80);
+            assert_int_equal(taken.from.plane, 96);
+            assert_int_equal(pw_laid_items(&sent, &list[0]) * sent.cell, pw_box_bytes(&box));
         }
     }
 }
@@ -252,6 +283,7 @@ int main(void) {
         cmocka_unit_test(rows_that_touch_become_one),
         cmocka_unit_test(devices_move_by_the_largest_cells_of_both_ends),
         cmocka_unit_test(rows_of_any_element_have_its_largest_cell),
+        cmocka_unit_test(words_carry_what_both_ends_are_aligned_to),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
