@@ -88,6 +88,7 @@ peerwin_gpu_case(C7 cases c7_empty_parts_are_legal_and_their_signals_arrive RANK
 peerwin_gpu_case(C7_by_plan halo_cases c7_empty_parts_are_legal_and_are_waited_for RANKS 4)
 peerwin_gpu_case(C13 cases ${itself} RANKS 1)
 peerwin_gpu_case(C13_by_plan halo_cases ${itself} RANKS 1)
+peerwin_gpu_case(C13_attached attach c13_the_own_pointer_is_the_programs_and_not_opened RANKS 1)
 peerwin_gpu_case(C18 halo_cases c18_large_thin_faces_are_exact RANKS 2)
 peerwin_gpu_case(regrid halo_cases regrid_2000_times_leaves_memory_flat RANKS 2)
 peerwin_gpu_test(any attach RANKS 2 3 4)
