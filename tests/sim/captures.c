@@ -29,11 +29,13 @@ static void begin(unsigned flags, CUstreamCaptureMode mode) {
     stream = begin_another(flags, mode);
 }
 
-/* The capture must be whole: its graph runs. */
+/* The capture must be whole: its graph runs. While others capture, graphs are made in relaxed mode only. */
 static void end_another(peerwin_ctx *ctx, CUstream another) {
     CUgraph graph = NULL;
     CUgraphExec exec = NULL;
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     DEVICE_OK(device.cuStreamEndCapture(another, &graph));
+    DEVICE_OK(device.cuThreadExchangeStreamCaptureMode(&mode));
     DEVICE_OK(device.cuGraphInstantiateWithFlags(&exec, graph, 0));
     DEVICE_OK(device.cuGraphDestroy(graph));
     for (int i = 0; i < 3; i++) {
@@ -42,6 +44,7 @@ static void end_another(peerwin_ctx *ctx, CUstream another) {
     CHECK_OK(peerwin_stream_sync(ctx, another));
     DEVICE_OK(device.cuGraphExecDestroy(exec));
     DEVICE_OK(device.cuStreamDestroy(another));
+    DEVICE_OK(device.cuThreadExchangeStreamCaptureMode(&mode));
 }
 
 static void end(peerwin_ctx *ctx) {

@@ -429,6 +429,10 @@ static CUresult instantiate(CUgraphExec *exec_out, CUgraph handle) {
     if (graph == NULL || exec_out == NULL) {
         return graph == NULL ? rc : CUDA_ERROR_INVALID_VALUE;
     }
+    rc = sim_capture_check(); /* of other streams: it takes memory */
+    if (rc != CUDA_SUCCESS) {
+        return rc;
+    }
     struct sim_exec *exec = calloc(1, sizeof *exec);
     struct sim_op **ops = calloc(graph->count + 1, sizeof *ops);
     const void **nodes = calloc(graph->count + 1, sizeof *nodes);
