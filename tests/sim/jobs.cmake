@@ -73,11 +73,11 @@ peerwin_sim_test(host box RANKS 2 ON pcie-no-peer:2 ENV PWTEST_STREAM=own)
 peerwin_sim_test(host sync RANKS 3 ON pcie-no-peer:2)
 peerwin_sim_test(host cases RANKS 2 ON same-gpu)
 
-# Some 600 random plans in all, and 200 below with packed faces.
+# Some 700 random plans in all, and 200 below with packed faces.
 peerwin_sim_test(any halo RANKS 1 2 ON same-gpu)
 peerwin_sim_test(any halo RANKS 3 ON same-gpu ENV SIMCUDA_MPS=1 CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=33)
-peerwin_sim_test(any halo RANKS 4 8 ON nvswitch:8 ENV PWTEST_STREAM=own)
-peerwin_sim_test(any halo RANKS 7 ON nvswitch:8)
+peerwin_sim_test(any halo RANKS 4 6 8 ON nvswitch:8 ENV PWTEST_STREAM=own)
+peerwin_sim_test(any halo RANKS 5 7 ON nvswitch:8)
 peerwin_sim_test(legacy halo_misuse RANKS 2 ON pcie:4)
 peerwin_sim_test(any halo_steps RANKS 3 ON same-gpu ENV PWTEST_STREAM=own)
 peerwin_sim_test(any halo_steps NAME sim.onequeue.halo_steps RANKS 2 ON nvswitch:8
