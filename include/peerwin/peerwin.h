@@ -545,12 +545,12 @@ typedef struct {
  * caller owns the plan; end it with peerwin_halo_free.
  *
  * Statuses, the same on every rank: ARG (NULL, a peer out of range, a window of another context, rows of a receive box
- * that overlap, a send box that overlaps a receive box, unknown flags), RANGE (a box leaves its segment), MISMATCH (no
- * partner, sizes differ, a tag stands twice, receive boxes overlap: the text has both ranks, the tag and the sizes; or
- * another rank is in another collective call), STATE (a receive box overlaps one of a plan that is alive, without
- * PEERWIN_HALO_SHARED for the new one), UNREACHABLE (no direct path, or not a neighbour of the receiver's window),
- * PERMISSION (the receiver's window is read-only), NO_MEMORY, SYSTEM, MPI, CUDA, INTERNAL; TIMEOUT and PEER_LOST break
- * the context, ABORTED says that it is broken.
+ * that overlap, a send box that overlaps a receive box, unknown flags), RANGE (a box leaves its segment, or has more
+ * bytes than can be addressed), MISMATCH (no partner, sizes differ, a tag stands twice, receive boxes overlap: the text
+ * has both ranks, the tag and the sizes; or another rank is in another collective call), STATE (a receive box overlaps
+ * one of a plan that is alive, without PEERWIN_HALO_SHARED for the new one), UNREACHABLE (no direct path, or not a
+ * neighbour of the receiver's window), PERMISSION (the receiver's window is read-only), NO_MEMORY, SYSTEM, MPI, CUDA,
+ * INTERNAL; TIMEOUT and PEER_LOST break the context, ABORTED says that it is broken.
  */
 PEERWIN_API PEERWIN_MUST_USE peerwin_status peerwin_halo_create(peerwin_ctx *ctx, int num_send,
                                                                 const peerwin_face *send, int num_recv,

@@ -222,7 +222,6 @@ static void small_faces_are_exact_in_graphs(void) {
     device_stream_free(stream);
 }
 
-/* Work on another stream that begins between start and finish: finish is then a launch of its own. */
 /* Words of small faces take room from signals. They may not take it from other plans and windows. */
 static void many_small_plans_leave_room_for_signals(void) {
     enum { PLANS = 60, FACE = 16 << 10, SIGNALS = 65536 };
@@ -268,6 +267,7 @@ static void many_small_plans_leave_room_for_signals(void) {
     device_stream_free(stream);
 }
 
+/* Work on another stream that begins between start and finish: finish is then a launch of its own. */
 static void what_is_forked_between_start_and_finish_does_not_wait_for_finish(void) {
     CUstream stream = device_stream_new();
     CUstream side = device_stream_new();
