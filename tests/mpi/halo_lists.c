@@ -27,41 +27,44 @@ static size_t bytes_of(const peerwin_box *box) {
     return box->count[0] * box->count[1] * box->count[2];
 }
 
-/*
- * A box of so many bytes in a random shape, in memory of its own, gaps included. Rows, pitches and place are multiples
- * of `unit`, but for `shift` bytes.
+/* So many bytes as rows, of whole units, and planes. */
+static void draw_counts(uint64_t *state, size_t bytes, size_t unit, size_t count[3]) {
+    count[0] = bytes / unit;
+    count[1] = count[2] = 1;
+    for (int d = 1; d < 3; d++) {
+        for (size_t n = test_random_in(state, 1, d == 1 ? 9 : 7); n > 1 && bytes > 0; n--) {
+            if (count[0] % n == 0) {
+                count[0] /= n;
+                count[d] = n;
+                break;
+            }
+        }
+    }
+    count[0] *= unit;
+}
+
+/* A box of these counts in memory of its own, gaps included. Pitches and place are of whole units, but for `shift`
+ * bytes.
  */
-static peerwin_box draw_box(uint64_t *state, size_t bytes, size_t unit, size_t shift, size_t *used) {
-    size_t row = bytes / unit;
-    size_t rows = 1;
-    size_t planes = 1;
-    for (size_t n = test_random_in(state, 1, 9); n > 1 && bytes > 0; n--) {
-        if (row % n == 0) {
-            row /= n;
-            rows = n;
-            break;
-        }
-    }
-    for (size_t n = test_random_in(state, 1, 7); n > 1 && bytes > 0; n--) {
-        if (row % n == 0) {
-            row /= n;
-            planes = n;
-            break;
-        }
-    }
-    row *= unit;
-    peerwin_box box = {.offset = (*used + unit - 1) / unit * unit + shift, .count = {row, rows, planes}};
-    box.stride[0] = row + test_random_in(state, 0, 2) * test_random_in(state, 0, 9) / unit * unit;
-    box.stride[1] = rows * box.stride[0] + test_random_in(state, 0, 1) * test_random_in(state, 0, 40) / unit * unit;
+static peerwin_box lay_box(uint64_t *state, const size_t count[3], size_t unit, size_t shift, size_t *used) {
+    peerwin_box box = {.offset = (*used + unit - 1) / unit * unit + shift, .count = {count[0], count[1], count[2]}};
+    box.stride[0] = count[0] + test_random_in(state, 0, 2) * test_random_in(state, 0, 9) / unit * unit;
+    box.stride[1] = count[1] * box.stride[0] + test_random_in(state, 0, 1) * test_random_in(state, 0, 40) / unit * unit;
     if (test_random_in(state, 0, 4) == 0) { /* rows and planes change places */
         size_t stride = box.stride[0];
         box.stride[0] = box.stride[1];
         box.stride[1] = stride;
-        box.count[1] = planes;
-        box.count[2] = rows;
+        box.count[1] = count[2];
+        box.count[2] = count[1];
     }
-    *used += planes * (rows * (row + 18) + 40) + unit + shift;
+    *used += count[2] * (count[1] * (count[0] + 18) + 40) + unit + shift;
     return box;
+}
+
+static peerwin_box draw_box(uint64_t *state, size_t bytes, size_t unit, size_t shift, size_t *used) {
+    size_t count[3];
+    draw_counts(state, bytes, unit, count);
+    return lay_box(state, count, unit, shift, used);
 }
 
 /* The memory of all fields is taken to the same place, so that a box may be in each. */
@@ -81,7 +84,7 @@ typedef struct {
     uint64_t even, odd; /* element sizes of faces that go by 2 bytes, and of those at odd places */
 } coverage;
 
-enum { FACE_EMPTY = 0, FACE_SELF = 1, FACE_AGAIN = 2, FACE_BESIDE = 3, FACE_AWAY = 4 };
+enum { FACE_EMPTY = 0, FACE_SELF = 1, FACE_AGAIN = 2, FACE_BESIDE = 3, FACE_PITCH = 4, FACE_AWAY = 5 };
 
 /* A pair of so many elements; the face that is sent may be one that is sent elsewhere, too. */
 static pair draw_pair(uint64_t *state, ledger *l, int tag, size_t elem, const pair *before) {
@@ -103,26 +106,59 @@ static pair draw_pair(uint64_t *state, ledger *l, int tag, size_t elem, const pa
     return p;
 }
 
-/* A face of `fields` fields: the same boxes in as many windows, of an odd number of elements. Returns how many pairs.
+/* Rows of an odd number of elements, many of them thin. */
+static void draw_field(uint64_t *state, size_t elem, size_t count[3]) {
+    const int thin = test_random_in(state, 0, 3) != 0;
+    const size_t most = thin ? 48 / elem : 600 / elem;
+    count[0] = elem * (2 * test_random_in(state, 0, (most - 1) / 2) + 1);
+    count[1] = thin ? test_random_in(state, 2, 9) : 1;
+    count[2] = thin ? test_random_in(state, 1, 3) : 1;
+}
+
+/* Rows further from each other, unless they have changed places with planes. */
+static void widen(peerwin_box *box, size_t unit, size_t *used) {
+    if (box->stride[1] >= box->count[1] * box->stride[0]) {
+        box->stride[0] += unit;
+        box->stride[1] += unit * box->count[1];
+        *used += unit * box->count[1] * box->count[2];
+    }
+}
+
+/*
+ * A face of `fields` fields: the same boxes in as many windows, but that the last one may have other pitches where it
+ * is received. Returns how many pairs.
  */
 static int draw_fields(uint64_t *state, ledger *l, int tag, size_t elem, int fields, pair *pairs) {
-    const size_t bytes = elem * (2 * test_random_in(state, 0, (600 / elem - 1) / 2) + 1);
+    size_t count[3];
     pair p = draw_pair(state, l, tag, elem, NULL);
+    pair *last = &pairs[fields - 1];
+    draw_field(state, elem, count);
     level(l, p.from);
     level(l, p.to);
-    p.send = draw_box(state, bytes, elem, 0, &l->used[p.from][0]);
+    p.send = lay_box(state, count, elem, 0, &l->used[p.from][0]);
     level(l, p.from);
-    p.recv = draw_box(state, bytes, elem, 0, &l->used[p.to][0]);
+    p.recv = lay_box(state, count, elem, 0, &l->used[p.to][0]);
     level(l, p.to);
     for (int f = 0; f < fields; f++) {
         pairs[f] = p;
         pairs[f].tag = tag - f;
         pairs[f].send_window = pairs[f].recv_window = f;
     }
+    if (test_random_in(state, 0, 1) == 0) {
+        last->recv = lay_box(state, count, elem, 0, &l->used[p.to][fields - 1]);
+        widen(&last->recv, elem, &l->used[p.to][fields - 1]);
+    }
     return fields;
 }
 
-/* AGAIN: the same bytes go out twice. BESIDE: a second face between two ranks, or of a rank with itself. */
+static int differ_in_pitch(const peerwin_box *a, const peerwin_box *b) {
+    return a->count[0] == b->count[0] && a->count[1] == b->count[1] && a->count[1] > 1 && a->stride[0] != b->stride[0];
+}
+
+/*
+ * AGAIN: the same bytes go out twice. BESIDE: a second face between two ranks, or of a rank with itself. PITCH: as many
+ * rows as another one has, further or less far from one another.
+ */
 static void cover_pair(coverage *seen, const pair *pairs, int i) {
     const pair *p = &pairs[i];
     if (bytes_of(&p->send) == 0) {
@@ -170,6 +206,9 @@ static int draw_list(uint64_t *state, int n, pair *pairs, coverage *seen) {
         cover(&seen->elems, elem);
         cover(&seen->fields, (size_t)fields);
         cover_places(seen, elem, pairs);
+        if (differ_in_pitch(&pairs[0].recv, &pairs[fields - 1].recv)) {
+            cover(&seen->faces, FACE_PITCH);
+        }
     }
     while (count < most) {
         const pair *before = count > 0 && test_random_in(state, 0, 5) == 0 ? &pairs[count - 1] : NULL;
@@ -254,7 +293,7 @@ void random_lists_of_faces_arrive_byte_for_byte(void) {
     }
     check_covered("bytes of an element", seen.elems, 1, 16);
     check_covered("fields", seen.fields, 1, WINDOWS);
-    check_covered("kind of face", seen.faces, FACE_EMPTY, job.size > 1 ? FACE_AWAY : FACE_BESIDE);
+    check_covered("kind of face", seen.faces, FACE_EMPTY, job.size > 1 ? FACE_AWAY : FACE_PITCH);
     for (size_t elem = 2; elem <= 14; elem += 4) {
         check_covered("elements that go by 2 bytes", seen.even, elem, elem);
         check_covered("elements at odd places", seen.odd, elem, elem);
