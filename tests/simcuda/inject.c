@@ -15,7 +15,8 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MAX_RULES = 16, HISTORY = 4096 };
+/* Who waits asks many thousand times, and tests want to know what came before. */
+enum { MAX_RULES = 16, HISTORY = 1 << 17 };
 
 enum action { ACTION_FAIL, ACTION_DELAY, ACTION_SIGNAL };
 
@@ -33,10 +34,10 @@ static struct {
     bool one_thread;
     pthread_t thread;
     unsigned long total, counts[SIM_NUM_CALLS];
-    unsigned short history[HISTORY];
     int injected;
     enum simcuda_writes writes;
 } script;
+static unsigned short history[HISTORY];
 
 static void nap(unsigned milliseconds) {
     struct timespec left = {milliseconds / 1000, (long)(milliseconds % 1000) * 1000000};
@@ -73,7 +74,7 @@ CUresult sim_inject(int call) {
     if (script.one_thread && !pthread_equal(script.thread, pthread_self())) {
         return rc;
     }
-    script.history[script.total % HISTORY] = (unsigned short)call;
+    history[script.total % HISTORY] = (unsigned short)call;
     script.total++;
     script.counts[call]++;
     for (size_t i = 0; i < script.num_rules; i++) {
@@ -166,7 +167,7 @@ SIM_EXPORT const char *simcuda_call_name(unsigned long n) {
     const char *name = NULL;
     pthread_mutex_lock(&sim.lock);
     if (n >= 1 && n <= script.total && script.total - n < HISTORY) {
-        name = sim_call_name(script.history[(n - 1) % HISTORY]);
+        name = sim_call_name(history[(n - 1) % HISTORY]);
     }
     pthread_mutex_unlock(&sim.lock);
     return name;
