@@ -7,6 +7,7 @@
  */
 #include "memory/events.h"
 #include "memory/gpu.h"
+#include "memory/launch.h"
 
 static peerwin_status absent(const pw_site *site) {
     return pw_fail(PEERWIN_ERR_UNSUPPORTED, site,
@@ -131,6 +132,12 @@ peerwin_status pw_gpu_store(pw_gpu *gpu, void *at, uint64_t value, const pw_site
     (void)gpu;
     (void)at;
     (void)value;
+    return absent(site);
+}
+
+peerwin_status pw_gpu_find_nearest(pw_gpu *gpu, const pw_launch_nearest *what, const pw_site *site) {
+    (void)gpu;
+    (void)what;
     return absent(site);
 }
 
