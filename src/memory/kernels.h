@@ -17,7 +17,7 @@
     X(COPY_SIGNAL, pw_kernel_copy_signal)                                                                              \
     X(BOX, pw_kernel_box)                                                                                              \
     X(WORD, pw_kernel_word)                                                                                            \
-    X(NEAREST, pw_kernel_nearest)                                                                                      \
+    X(DISTANCE, pw_kernel_distance)                                                                                    \
     X(BARRIER, pw_kernel_barrier)                                                                                      \
     X(REDUCE, pw_kernel_reduce)                                                                                        \
     X(PUSH, pw_kernel_push)                                                                                            \
@@ -101,19 +101,19 @@ typedef struct {
 } pw_word_args;
 
 /*
- * NEAREST. Of `count` places `step` bytes apart, the one whose words, at `lines`, are the fastest to add to from where
- * this kernel runs: its number goes to `best_out`. Nothing is added to them. With `count` 0 nothing is done.
+ * DISTANCE. How long additions take from where this kernel runs to words at `lines`, of each of `count` places `step`
+ * bytes apart, together: a number of cycles per place, to `out`. Nothing is added. With `count` 0 nothing is done.
  */
-enum { PW_NEAREST_LINES = 24 };
+enum { PW_DISTANCE_LINES = 4 };
 
 typedef struct {
     char *first;
-    uint64_t *best_out;
+    uint64_t *out;
     uint32_t step;
     uint32_t count;
     uint32_t num_lines;
-    uint32_t lines[PW_NEAREST_LINES];
-} pw_nearest_args;
+    uint32_t lines[PW_DISTANCE_LINES];
+} pw_distance_args;
 
 /*
  * Kernels that ranks meet in. They wait: until what they wait for is there, or `broken` is not 0, or for `patience`

@@ -55,7 +55,7 @@ static peerwin_status launch_nothing(pw_gpu *gpu, int kernel, const pw_site *sit
         pw_copy_signal_args copy_signal;
         pw_box_args box;
         pw_word_args word;
-        pw_nearest_args nearest;
+        pw_distance_args distance;
         pw_barrier_args barrier;
         pw_reduce_args reduce;
         pw_push_args push;
@@ -64,7 +64,7 @@ static peerwin_status launch_nothing(pw_gpu *gpu, int kernel, const pw_site *sit
     memset(&args, 0, sizeof args);
     if (kernel == PW_KERNEL_BOX)
         args.box.per_row = args.box.per_plane = 1;
-    const int is_of_one_lane = kernel == PW_KERNEL_WORD || kernel == PW_KERNEL_NEAREST;
+    const int is_of_one_lane = kernel == PW_KERNEL_WORD || kernel == PW_KERNEL_DISTANCE;
     const unsigned lanes = is_of_one_lane ? 1 : PW_KERNEL_LANES; /* PW_MEETING_LANES are as many */
     peerwin_status status = launch(gpu, gpu->stream, kernel, 1, lanes, &args, site);
     return status == PEERWIN_OK ? pw_gpu_settle(gpu, site) : status;
@@ -288,16 +288,16 @@ peerwin_status pw_launch_store(pw_gpu *gpu, peerwin_stream stream, void *word, u
     return launch_word(gpu, stream, word, value, PW_WORD_STORE, site);
 }
 
-/* ---- NEAREST ---- */
+/* ---- DISTANCE ---- */
 
-peerwin_status pw_gpu_find_nearest(pw_gpu *gpu, const pw_launch_nearest *what, const pw_site *site) {
-    pw_nearest_args args = {.first = what->first,
-                            .best_out = what->best_out,
-                            .step = what->step,
-                            .count = what->count,
-                            .num_lines = (uint32_t)what->num_lines};
+peerwin_status pw_gpu_measure_distance(pw_gpu *gpu, const pw_launch_distance *what, const pw_site *site) {
+    pw_distance_args args = {.first = what->first,
+                             .out = what->out,
+                             .step = what->step,
+                             .count = what->count,
+                             .num_lines = (uint32_t)what->num_lines};
     memcpy(args.lines, what->lines, sizeof args.lines);
-    peerwin_status status = launch(gpu, gpu->stream, PW_KERNEL_NEAREST, 1, 1, &args, site);
+    peerwin_status status = launch(gpu, gpu->stream, PW_KERNEL_DISTANCE, 1, 1, &args, site);
     return status == PEERWIN_OK ? pw_gpu_settle(gpu, site) : status;
 }
 

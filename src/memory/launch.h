@@ -43,16 +43,17 @@ PEERWIN_MUST_USE peerwin_status pw_launch_add(pw_gpu *gpu, peerwin_stream stream
 PEERWIN_MUST_USE peerwin_status pw_launch_store(pw_gpu *gpu, peerwin_stream stream, void *word, uint64_t value,
                                                 const pw_site *site);
 
-/* The place, among `count` of them `step` bytes apart, whose words are nearest; see kernels.h. */
+/* How far the words of `count` places are, `step` bytes apart; see kernels.h. */
 typedef struct {
-    void *first, *best_out;
+    void *first, *out;
     unsigned step, count;
     int num_lines;
-    uint32_t lines[PW_NEAREST_LINES];
-} pw_launch_nearest;
+    uint32_t lines[PW_DISTANCE_LINES];
+} pw_launch_distance;
 
-/* Waits for the answer, which is then where `best_out` says. On the library's own stream. */
-PEERWIN_MUST_USE peerwin_status pw_gpu_find_nearest(pw_gpu *gpu, const pw_launch_nearest *what, const pw_site *site);
+/* Waits until the answer is where `out` says. On the library's own stream. */
+PEERWIN_MUST_USE peerwin_status pw_gpu_measure_distance(pw_gpu *gpu, const pw_launch_distance *what,
+                                                        const pw_site *site);
 
 /* What a kernel that waits for other ranks' needs; see kernels.h. */
 typedef struct {

@@ -26,7 +26,7 @@ enum {
     LANES = PW_KERNEL_LANES,
     BOX_DEPTH = 4, /* loads in flight per lane */
     PART_DEPTH = 4,
-    NEAREST_DEPTH = 4
+    DISTANCE_DEPTH = 4
 };
 
 /* ---- COPY ---- */
@@ -270,31 +270,27 @@ PW_KERNEL void __launch_bounds__(1) pw_kernel_word(pw_word_args a) {
 }
 SIMK_KERNEL(pw_kernel_word, pw_word_args);
 
-/* ---- NEAREST ---- */
+/* ---- DISTANCE ---- */
 
 /* The clock of a chain of additions, each of which needs what the one before brought. The words are 0. */
 static __device__ __forceinline__ uint64_t time_of_additions(uint64_t *word) {
     uint64_t before = pw_dev_add64(word, 0); /* the first one may have to fetch the line */
     const uint64_t began = pw_clock();
-    PW_DEV_UNROLL for (int i = 0; i < NEAREST_DEPTH; i++) {
+    PW_DEV_UNROLL for (int i = 0; i < DISTANCE_DEPTH; i++) {
         before = pw_dev_add64(word + (before >> 63), 0);
     }
     return pw_clock() - began + (before >> 63);
 }
 
-PW_KERNEL void __launch_bounds__(1) pw_kernel_nearest(pw_nearest_args a) {
-    uint64_t least = UINT64_MAX;
+PW_KERNEL void __launch_bounds__(1) pw_kernel_distance(pw_distance_args a) {
     for (uint32_t i = 0; i < a.count; i++) {
         uint64_t sum = 0;
         for (uint32_t k = 0; k < a.num_lines; k++)
             sum += time_of_additions((uint64_t *)(void *)(a.first + (uint64_t)i * a.step + a.lines[k]));
-        if (sum < least) {
-            least = sum;
-            *a.best_out = i;
-        }
+        a.out[i] = sum;
     }
 }
-SIMK_KERNEL(pw_kernel_nearest, pw_nearest_args);
+SIMK_KERNEL(pw_kernel_distance, pw_distance_args);
 
 /* ---- meetings ---- */
 

@@ -157,27 +157,26 @@ static void a_word_in_host_memory_releases_the_data(void) {
     CU(bare.cuMemFreeHost(memory));
 }
 
-/* ---- NEAREST ---- */
+/* ---- DISTANCE ---- */
 
-/* Whichever place is the nearest: it is one of them, and they are as before. */
-static void the_nearest_place_is_one_of_them(void) {
+/* Every place has a figure, no other does, and the places are as before. */
+static void distances_are_measured(void) {
     enum { PLACES = 32, STEP = 4096 + 128, ANSWER = PLACES * STEP };
-    pw_launch_nearest what = {.first = bare_pointer(target),
-                              .best_out = bare_pointer(target + ANSWER),
-                              .step = STEP,
-                              .count = PLACES,
-                              .num_lines = 3,
-                              .lines = {0, 256, 2048}};
-    uint64_t best = 0;
+    pw_launch_distance what = {.first = bare_pointer(target),
+                               .out = bare_pointer(target + ANSWER),
+                               .step = STEP,
+                               .num_lines = 3,
+                               .lines = {0, 256, 2048}};
+    uint64_t cycles[PLACES];
     begin(ANSWER);
     CU(bare.cuMemsetD8(target, 5, ANSWER));
     memset(wanted, 5, ANSWER);
-    for (unsigned count = PLACES; count > 0; count /= 2) {
-        what.count = count;
-        CU(bare.cuMemsetD8(target + ANSWER, 0xff, sizeof best));
-        OK(pw_gpu_find_nearest(gpu, &what, &bare_site));
-        CU(bare.cuMemcpyDtoH(&best, target + ANSWER, sizeof best));
-        CHECK(best < count);
+    for (what.count = PLACES; what.count > 0; what.count /= 2) {
+        CU(bare.cuMemsetD8(target + ANSWER, 0xff, sizeof cycles));
+        OK(pw_gpu_measure_distance(gpu, &what, &bare_site));
+        CU(bare.cuMemcpyDtoH(cycles, target + ANSWER, sizeof cycles));
+        for (unsigned place = 0; place < PLACES; place++)
+            CHECK((cycles[place] == UINT64_MAX) == (place >= what.count));
     }
     compare(ANSWER, STEP, "places that were looked at");
 }
@@ -197,7 +196,7 @@ static void transfers(void) {
     boxes_are_right();
     words_from_two_streams();
     a_word_in_host_memory_releases_the_data();
-    the_nearest_place_is_one_of_them();
+    distances_are_measured();
     arenas_freed();
 }
 
