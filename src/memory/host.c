@@ -5,13 +5,15 @@
  * Shared host memory: an anonymous memory file per segment, passed by descriptor.
  *
  * The size is sealed before the descriptor leaves the process and checked by the importer, so nobody can shrink
- * the file and make others fault. Pages are allocated here and now: running out of memory is a status, not a
- * SIGBUS at the first store, and first touch is the owner's. The file has no name in any file system; it is gone
- * with its last mapping.
+ * the file and make others fault. Pages are allocated here and now (pages.h): running out of memory is a status, not a
+ * SIGBUS at the first store, and first touch is the owner's. The file has no name in any file system; it is gone with
+ * its last mapping.
  */
 #include "memory/memory.h"
 
 #include "base/fd.h"
+#include "base/log.h"
+#include "memory/pages.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -23,8 +25,6 @@
 
 /* MFD_NOEXEC_SEAL, which older headers lack. */
 #define NOEXEC_SEAL 8u
-
-enum { LARGEST_PIECE = 256 << 20, SMALLEST_PIECE = 64 << 10 };
 
 static size_t granularity(const pw_gpu *gpu) {
     (void)gpu;
@@ -61,37 +61,35 @@ static peerwin_status check_size(size_t bytes, unsigned flags, const pw_site *si
     return PEERWIN_OK;
 }
 
-/*
- * Many kernels undo a whole fallocate for a signal, so that a timer of the program could keep a large one from ever
- * ending: in pieces, and smaller ones where signals come often. 0 or an errno.
- */
-static int allocate_pages(int fd, size_t mapped) {
-    size_t piece = LARGEST_PIECE;
-    for (size_t done = 0; done < mapped;) {
-        size_t length = mapped - done < piece ? mapped - done : piece;
-        if (fallocate(fd, 0, (off_t)done, (off_t)length) == 0)
-            done += length;
-        else if (errno != EINTR)
-            return errno;
-        else if (piece > SMALLEST_PIECE)
-            piece /= 2;
-    }
-    return 0;
-}
-
-static peerwin_status fill_file(int fd, size_t mapped, unsigned flags, const pw_site *site) {
-    if (ftruncate(fd, (off_t)mapped) != 0)
-        return pw_fail_errno(site, errno, "ftruncate");
-    int code = flags & PW_SPARSE ? 0 : allocate_pages(fd, mapped);
-    return code == 0 ? PEERWIN_OK : pw_fail_errno(site, code, "fallocate");
-}
-
 /* Kernels since 6.3 may insist that it is marked as not executable; older ones do not know the mark. */
 static int create_file(const char *name) {
     int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING | NOEXEC_SEAL);
     if (fd < 0 && errno == EINVAL)
         fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     return fd;
+}
+
+static peerwin_status fill_file(const pw_segment *segment, const pw_site *site) {
+    size_t huge = 0;
+    int code = pw_pages_fill(segment->fd, segment->base, segment->mapped, &huge);
+    if (code != 0)
+        return pw_fail_errno(site, code, "fallocate");
+    if (segment->mapped >= PW_HUGE_PAGE)
+        pw_log(PW_LOG_DEBUG, site->rank, "%zu of %zu bytes of host memory are in huge pages", huge, segment->mapped);
+    return PEERWIN_OK;
+}
+
+/* A sparse file gets its pages later, by whoever touches them. */
+static peerwin_status map_file(pw_segment *segment, unsigned flags, const pw_site *site) {
+    if (ftruncate(segment->fd, (off_t)segment->mapped) != 0)
+        return pw_fail_errno(site, errno, "ftruncate");
+    segment->base = pw_pages_map(segment->fd, segment->mapped, PROT_READ | PROT_WRITE);
+    if (segment->base == MAP_FAILED)
+        return pw_fail_errno(site, errno, "mmap");
+    peerwin_status status = flags & PW_SPARSE ? PEERWIN_OK : fill_file(segment, site);
+    if (status != PEERWIN_OK)
+        (void)munmap(segment->base, segment->mapped);
+    return status;
 }
 
 static peerwin_status host_alloc(pw_gpu *gpu, size_t bytes, unsigned flags, const char *name, const pw_site *site,
@@ -111,19 +109,11 @@ static peerwin_status host_alloc(pw_gpu *gpu, size_t bytes, unsigned flags, cons
     segment.fd = create_file(name);
     if (segment.fd < 0)
         return pw_fail_errno(site, errno, "memfd_create");
-    status = fill_file(segment.fd, segment.mapped, flags, site);
-    if (status != PEERWIN_OK)
-        goto close_file;
-    segment.base = mmap(NULL, segment.mapped, PROT_READ | PROT_WRITE, MAP_SHARED, segment.fd, 0);
-    if (segment.base == MAP_FAILED) {
-        status = pw_fail_errno(site, errno, "mmap");
-        goto close_file;
-    }
-    *segment_out = segment;
-    return PEERWIN_OK;
-
-close_file:
-    pw_close(&segment.fd);
+    status = map_file(&segment, flags, site);
+    if (status == PEERWIN_OK)
+        *segment_out = segment;
+    else
+        pw_close(&segment.fd);
     return status;
 }
 
@@ -175,7 +165,7 @@ static peerwin_status host_map(pw_mapping *mapping, const pw_handle *handle, siz
     if (status != PEERWIN_OK)
         return status;
     int access = mapping->flags & PW_READ_ONLY ? PROT_READ : PROT_READ | PROT_WRITE;
-    void *base = mmap(NULL, mapping->mapped, access, MAP_SHARED, handle->fd, 0);
+    void *base = pw_pages_map(handle->fd, mapping->mapped, access);
     if (base == MAP_FAILED)
         return pw_fail_errno(site, errno, "mmap");
     /* A forked child has no business in a peer's memory, and a core file need not hold it. Advice: failure is fine. */

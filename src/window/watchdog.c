@@ -16,13 +16,12 @@
 
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/thread.h"
 #include "memory/urgent.h"
 #include "window/window.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
@@ -360,6 +359,7 @@ static int watch(pw_watchdog *dog) {
 
 static void *run(void *argument) {
     pw_watchdog *dog = argument;
+    pw_thread_name("peerwin-watch");
     if (watch(dog)) {
         pw_urgent_adopt_thread(dog->urgent);
         release_to_the_end(dog);
@@ -390,14 +390,8 @@ static peerwin_status dup_polls(pw_watchdog *dog, const pw_site *site) {
     return PEERWIN_OK;
 }
 
-/* Signals are for the program's threads. */
 static peerwin_status start_thread(pw_watchdog *dog, const pw_site *site) {
-    sigset_t all;
-    sigset_t before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int code = pthread_create(&dog->thread, NULL, run, dog);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    int code = pw_thread_start(&dog->thread, 0, run, dog);
     if (code != 0)
         return pw_fail_errno(site, code, "pthread_create");
     dog->running = 1;

@@ -1,0 +1,139 @@
+/*
+ * Copyright (c) 2026, the peerwin contributors.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Pages of memory files; see pages.h.
+ *
+ * What makes a huge page is MADV_COLLAPSE (Linux 6.1), which works whatever the machine's policy for shared memory is,
+ * short of `deny`. It wants a page of the file to begin with, and lets the huge one be on that page's node: the caller
+ * allocates these few itself, so memory is near the caller, or wherever its policy says. To clear the rest is most of
+ * the work, and is shared with a few threads that live no longer than the call.
+ *
+ * A refusal, for whatever reason, is no failure and the last attempt: in the end fallocate gives the file whatever
+ * pages it lacks, and says so if there are none. Nothing is ever touched: a lack of memory is a status, no signal.
+ */
+#include "memory/pages.h"
+
+#include "base/thread.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <sys/mman.h>
+
+/* MADV_COLLAPSE, which older headers lack. */
+#define COLLAPSE 25
+
+enum { LARGEST_PIECE = 256 << 20, SMALLEST_PIECE = 64 << 10 };
+
+/* A worker takes PORTION huge pages at a time. */
+enum { PORTION = 4, MAX_THREADS = 4, STACK_BYTES = 256 << 10 };
+
+void *pw_pages_map(int fd, size_t bytes, int access) {
+    char *place = NULL;
+    if (bytes >= PW_HUGE_PAGE) {
+        char *room = mmap(NULL, bytes + PW_HUGE_PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (room != MAP_FAILED) {
+            place = room + (-(uintptr_t)room & (PW_HUGE_PAGE - 1));
+            (void)munmap(room, bytes + PW_HUGE_PAGE);
+        }
+    }
+    return mmap(place, bytes, access, MAP_SHARED, fd, 0); /* a place is a wish: nobody's mapping is replaced */
+}
+
+/*
+ * Many kernels undo a whole fallocate for a signal, so that a timer of the program could keep a large one from ever
+ * ending: in pieces, and smaller ones where signals come often. 0 or an errno.
+ */
+static int allocate(int fd, size_t first, size_t bytes) {
+    size_t piece = LARGEST_PIECE;
+    for (size_t done = 0; done < bytes;) {
+        size_t length = bytes - done < piece ? bytes - done : piece;
+        if (fallocate(fd, 0, (off_t)(first + done), (off_t)length) == 0)
+            done += length;
+        else if (errno != EINTR)
+            return errno;
+        else if (piece > SMALLEST_PIECE)
+            piece /= 2;
+    }
+    return 0;
+}
+
+typedef struct {
+    char *base;
+    size_t count;        /* huge pages to make, ... */
+    _Atomic size_t next; /* ... of which all before this one are somebody's */
+    _Atomic size_t made;
+    _Atomic int refused;
+} work;
+
+static void make_portion(work *w, size_t first) {
+    size_t count = w->count - first < PORTION ? w->count - first : PORTION;
+    if (madvise(w->base + first * PW_HUGE_PAGE, count * PW_HUGE_PAGE, COLLAPSE) == 0)
+        atomic_fetch_add(&w->made, count);
+    else
+        atomic_store(&w->refused, 1);
+}
+
+static void make_pages(work *w) {
+    while (!atomic_load(&w->refused)) {
+        size_t first = atomic_fetch_add(&w->next, PORTION);
+        if (first >= w->count)
+            return;
+        make_portion(w, first);
+    }
+}
+
+static void *help(void *argument) {
+    pw_thread_name("peerwin-pages");
+    make_pages(argument);
+    return NULL;
+}
+
+/* Threads that run one after the other are of no use: no more than there are processors for this one. */
+static size_t useful_threads(const work *w) {
+    cpu_set_t sets[8]; /* machines have outgrown one */
+    size_t portions = (w->count + PORTION - 1) / PORTION;
+    size_t most = portions < MAX_THREADS ? portions : MAX_THREADS;
+    if (most <= 1 || sched_getaffinity(0, sizeof sets, sets) != 0)
+        return 1;
+    size_t processors = (size_t)CPU_COUNT_S(sizeof sets, sets);
+    return most < processors ? most : processors;
+}
+
+/* A thread that cannot be had leaves its work to the others. */
+static void make_together(work *w) {
+    pthread_t helpers[MAX_THREADS];
+    size_t useful = useful_threads(w);
+    size_t count = 0;
+    while (count + 1 < useful && pw_thread_start(&helpers[count], STACK_BYTES, help, w) == 0)
+        count++;
+    make_pages(w);
+    for (size_t i = 0; i < count; i++)
+        (void)pthread_join(helpers[i], NULL);
+}
+
+/* The first huge page is made alone: if it is not to be had, that is all it costs. Returns how many there are. */
+static size_t make_huge_pages(int fd, char *base, size_t count) {
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    work w = {.base = base, .count = 1};
+    if (count == 0 || ((uintptr_t)base & (PW_HUGE_PAGE - 1)) != 0 || allocate(fd, 0, page) != 0)
+        return 0;
+    make_pages(&w);
+    if (w.refused)
+        return 0;
+    for (size_t i = 1; i < count; i++)
+        if (allocate(fd, i * PW_HUGE_PAGE, page) != 0)
+            return w.made;
+    w.count = count;
+    w.next = 1;
+    make_together(&w);
+    return w.made;
+}
+
+int pw_pages_fill(int fd, void *base, size_t bytes, size_t *huge_out) {
+    *huge_out = make_huge_pages(fd, base, bytes / PW_HUGE_PAGE) * PW_HUGE_PAGE;
+    return allocate(fd, 0, bytes);
+}
