@@ -79,11 +79,15 @@ static peerwin_status fill_file(const pw_segment *segment, const pw_site *site) 
     return PEERWIN_OK;
 }
 
-/* A sparse file gets its pages later, by whoever touches them. */
+/* What is sparse will not have huge pages. */
+static void *map_shared(int fd, size_t bytes, int access, unsigned flags) {
+    return flags & PW_SPARSE ? mmap(NULL, bytes, access, MAP_SHARED, fd, 0) : pw_pages_map(fd, bytes, access);
+}
+
 static peerwin_status map_file(pw_segment *segment, unsigned flags, const pw_site *site) {
     if (ftruncate(segment->fd, (off_t)segment->mapped) != 0)
         return pw_fail_errno(site, errno, "ftruncate");
-    segment->base = pw_pages_map(segment->fd, segment->mapped, PROT_READ | PROT_WRITE);
+    segment->base = map_shared(segment->fd, segment->mapped, PROT_READ | PROT_WRITE, flags);
     if (segment->base == MAP_FAILED)
         return pw_fail_errno(site, errno, "mmap");
     peerwin_status status = flags & PW_SPARSE ? PEERWIN_OK : fill_file(segment, site);
@@ -165,7 +169,7 @@ static peerwin_status host_map(pw_mapping *mapping, const pw_handle *handle, siz
     if (status != PEERWIN_OK)
         return status;
     int access = mapping->flags & PW_READ_ONLY ? PROT_READ : PROT_READ | PROT_WRITE;
-    void *base = pw_pages_map(handle->fd, mapping->mapped, access);
+    void *base = map_shared(handle->fd, mapping->mapped, access, mapping->flags);
     if (base == MAP_FAILED)
         return pw_fail_errno(site, errno, "mmap");
     /* A forked child has no business in a peer's memory, and a core file need not hold it. Advice: failure is fine. */

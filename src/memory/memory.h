@@ -41,7 +41,7 @@ typedef struct {
     pw_gpu *gpu;
     void *base;
     size_t mapped;
-    unsigned flags;  /* PW_READ_ONLY */
+    unsigned flags;  /* PW_READ_ONLY, PW_SPARSE */
     uint64_t native; /* the kind's own */
     void *details;   /* the kind's own, owned by the mapping */
 } pw_mapping;

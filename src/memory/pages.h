@@ -14,7 +14,7 @@
 enum { PW_HUGE_PAGE = 2 << 20 };
 
 /*
- * Maps a whole memory file to be shared; where huge pages of it can be mapped as such, unless another thread takes that
+ * Maps a whole memory file to be shared, where huge pages of it can be mapped as such, unless another thread takes that
  * place first. MAP_FAILED and errno; what it returned is unmapped by munmap.
  */
 void *pw_pages_map(int fd, size_t bytes, int access);

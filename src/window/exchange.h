@@ -23,7 +23,7 @@ typedef struct {
 typedef struct {
     uint64_t id;
     uint64_t generation;
-    unsigned flags;          /* PW_READ_ONLY */
+    unsigned flags;          /* PW_READ_ONLY, PW_SPARSE */
     int tolerant;            /* a pair that fails is a result: its reason goes into ctx->peers */
     pw_segment *segment;     /* mine */
     pw_exchange_peer *peers; /* per rank */

@@ -78,8 +78,11 @@ peerwin_status pw_pads_map(peerwin_ctx *ctx, const pw_site *site) {
     status = pw_ctx_agree(ctx, status, site);
     if (status != PEERWIN_OK)
         goto free_peers;
-    pw_exchange exchange = {
-        .id = (uint64_t)ctx->serial << 32, .generation = 1, .segment = &ctx->pad_segment, .peers = peers};
+    pw_exchange exchange = {.id = (uint64_t)ctx->serial << 32,
+                            .generation = 1,
+                            .segment = &ctx->pad_segment,
+                            .flags = PW_SPARSE,
+                            .peers = peers};
     status = pw_exchange_run(ctx, &exchange, PEERWIN_OK, site);
     pw_memory_host.exported(&ctx->pad_segment);
     if (status == PEERWIN_OK)
