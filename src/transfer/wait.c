@@ -4,8 +4,9 @@
  *
  * Host waits; see wait.h.
  *
- * Ranks may outnumber processors, so a waiting rank must give its own away soon: spinning helps only while the peer
- * runs at the same time. The order of "count myself as a sleeper, look again, sleep" is argued in pad.c.
+ * Ranks may outnumber processors, and then a waiting rank must give its own away soon: spinning helps only while the
+ * peer runs at the same time (see pw_topology_patience). The order of "count myself as a sleeper, look again, sleep" is
+ * argued in pad.c.
  */
 #include "transfer/wait.h"
 
@@ -44,32 +45,39 @@ static void sleep_on_doorbell(peerwin_ctx *ctx, pw_condition *holds, const void 
     atomic_store_explicit(&control->sleepers, 0, memory_order_relaxed);
 }
 
+static inline __attribute__((always_inline)) int poll_until(pw_condition *holds, const void *what, int polls) {
+    for (int poll = 0; poll < polls; poll++) {
+        if (holds(what))
+            return 1;
+        pw_relax();
+    }
+    return 0;
+}
+
 /* Inline, so that a condition known here costs no call. */
 static inline __attribute__((always_inline)) pw_cause wait_until(pw_waiter *waiter, pw_condition *holds,
                                                                  const void *what) {
     peerwin_ctx *ctx = waiter->ctx;
-    for (int poll = 0; poll < ctx->patience.polls && !waiter->spun; poll++) {
-        if (holds(what))
-            return 0;
-        pw_relax();
-    }
+    const pw_patience patience = ctx->patience;
+    if (!waiter->spun && poll_until(holds, what, patience.polls))
+        return 0;
     if (!waiter->started) {
         waiter->started = 1;
         waiter->watch = pw_ctx_watch(ctx);
     }
-    for (int round = 1;; round += round < ctx->patience.yields) {
-        if (holds(what))
+    for (int round = 1;; round += round < patience.rounds) {
+        if (holds(what) || (round < patience.rounds && poll_until(holds, what, patience.polls_of_round)))
             return 0;
-        if (round % LOOK_EVERY == 0 || round >= ctx->patience.yields) {
+        if (round % LOOK_EVERY == 0 || round >= patience.rounds) {
             pw_cause cause = pw_watch_look(&waiter->watch);
             if (cause != 0)
                 return holds(what) ? 0 : cause; /* the peer may have answered just before it went */
             pw_wait_let_mpi_move(ctx);
         }
-        if (round < ctx->patience.yields)
-            sched_yield();
-        else
+        if (round >= patience.rounds)
             sleep_on_doorbell(ctx, holds, what);
+        else if (patience.polls_of_round == 0)
+            sched_yield();
     }
 }
 

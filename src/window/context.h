@@ -43,10 +43,11 @@ typedef struct {
     char reason[PW_REASON_BYTES];
 } pw_peer;
 
-/* How long a host wait polls, and then yields, before it sleeps. */
+/* How long a host wait polls, looks again between other things, and then sleeps. */
 typedef struct {
     int polls;
-    int yields;
+    int rounds;         /* after the polls */
+    int polls_of_round; /* 0: a round gives the processor away once instead */
 } pw_patience;
 
 /* A note on its way by MPI. */

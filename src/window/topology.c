@@ -177,10 +177,12 @@ pw_patience pw_topology_patience(const peerwin_ctx *ctx) {
     /*
      * A rank that has a processor for itself gains nothing by sleeping soon: the wake-up costs tens of microseconds,
      * and a scheduler tends to put the woken rank beside the one that woke it, where both then share one processor.
-     * Ranks that keep yielding stay runnable and are spread.
+     * Nor does it give the processor away. Where another program wants it, too, that one would run for a whole time
+     * slice, several milliseconds, of a wait that is over in microseconds, and get more than its fair share. It keeps
+     * on for some 20 ms, longer than a peer is away that has to share its own processor.
      */
-    const pw_patience with_processor = {.polls = 2000, .yields = 5000};
-    const pw_patience without = {.polls = 5, .yields = 200};
+    const pw_patience with_processor = {.polls = 2000, .rounds = 6000, .polls_of_round = 64};
+    const pw_patience without = {.polls = 5, .rounds = 200, .polls_of_round = 0};
     uint8_t cpus[PW_CPU_BYTES] = {0};
     int ranks = 0;
     int available = 0;
