@@ -135,7 +135,7 @@ peerwin_status pw_gpu_store(pw_gpu *gpu, void *at, uint64_t value, const pw_site
     return absent(site);
 }
 
-peerwin_status pw_gpu_find_nearest(pw_gpu *gpu, const pw_launch_nearest *what, const pw_site *site) {
+peerwin_status pw_gpu_measure_distance(pw_gpu *gpu, const pw_launch_distance *what, const pw_site *site) {
     (void)gpu;
     (void)what;
     return absent(site);
