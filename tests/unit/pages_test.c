@@ -283,8 +283,8 @@ static void threads_that_cannot_be_had_are_done_without(void **state) {
     (void)state;
     for (int first = 1; first <= MOST_THREADS; first++) {
         creating = (hook){.first = first, .failing = FOREVER, .code = EAGAIN};
-        pw_segment segment = make(64 * MIB);
-        assert_int_equal(mapped_huge(segment.base), got ? 64 * MIB : 0);
+        pw_segment segment = make(32 * MIB);
+        assert_int_equal(mapped_huge(segment.base), got ? 32 * MIB : 0);
         check_and_end(&segment);
     }
 }
@@ -305,7 +305,7 @@ static void a_refusal_is_no_failure_and_the_end_of_asking(void **state) {
     (void)state;
     for (int first = 1; first <= 6; first++) {
         collapsing = (hook){.first = first, .failing = FOREVER, .code = codes[first - 1]};
-        pw_segment segment = make(128 * MIB);
+        pw_segment segment = make(64 * MIB);
         assert_true(collapsing.calls < first + MOST_THREADS);
         check_and_end(&segment);
     }
@@ -316,10 +316,10 @@ static void a_lack_of_memory_is_a_status(void **state) {
     size_t descriptors = entries("/proc/self/fd");
     size_t space = address_space();
     (void)state;
-    for (int first = 1; first <= 34; first++) {
+    for (int first = 1; first <= 14; first++) {
         pw_segment segment;
         allocating = (hook){.first = first, .failing = FOREVER, .code = ENOSPC};
-        peerwin_status status = pw_memory_host.alloc(NULL, 64 * MIB, 0, "pages", &site, &segment);
+        peerwin_status status = pw_memory_host.alloc(NULL, 24 * MIB, 0, "pages", &site, &segment);
         int struck = allocating.calls >= first;
         assert_int_equal(status, struck ? PEERWIN_ERR_NO_MEMORY : PEERWIN_OK);
         if (status == PEERWIN_OK) {
@@ -330,7 +330,7 @@ static void a_lack_of_memory_is_a_status(void **state) {
     }
     for (int first = 1; first <= 4; first++) {
         allocating = (hook){.first = first, .failing = first, .code = EINTR};
-        pw_segment segment = make(64 * MIB);
+        pw_segment segment = make(24 * MIB);
         check_and_end(&segment);
     }
     assert_int_equal(entries("/proc/self/fd"), descriptors);
@@ -354,7 +354,7 @@ static void signals_all_the_time_do_no_harm(void **state) {
     assert_int_equal(sigaction(SIGALRM, &action, &before), 0);
     assert_int_equal(setitimer(ITIMER_REAL, &often, NULL), 0);
     for (int round = 0; round < 6; round++) {
-        pw_segment segment = make(64 * MIB + PAGE);
+        pw_segment segment = make(32 * MIB + PAGE);
         check_and_end(&segment);
     }
     assert_int_equal(setitimer(ITIMER_REAL, &never, NULL), 0);
@@ -365,13 +365,13 @@ static void signals_all_the_time_do_no_harm(void **state) {
 
 static void nothing_is_left_of_many(void **state) {
     (void)state;
-    pw_segment first = make(48 * MIB + PAGE); /* the C library keeps stacks of threads for the next ones */
+    pw_segment first = make(24 * MIB + PAGE); /* the C library keeps stacks of threads for the next ones */
     end(&first);
     size_t descriptors = entries("/proc/self/fd");
     size_t threads = entries("/proc/self/task");
     size_t space = address_space();
     for (int round = 0; round < 40; round++) {
-        pw_segment segment = make(48 * MIB + (size_t)round * PAGE);
+        pw_segment segment = make(24 * MIB + (size_t)round * PAGE);
         end(&segment);
     }
     no_thread_is_left(threads);
