@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "support/device.h"
-#include "support/leaks.h"
+#include "support/flat.h"
 #include "support/memory.h"
 
 static double cell_value(int rank, int step, size_t cell) {
@@ -249,17 +249,6 @@ static void c18_large_thin_faces_are_exact(void) {
 
 /* ---------------------------------------------------------------------------------------------------- regrid */
 
-/* What this process has, and what is alive in a simulated driver. */
-typedef struct {
-    size_t space, resident, heap, descriptors;
-    device_snapshot driver;
-} holding;
-
-static holding read_holding(void) {
-    return (holding){leaks_address_space_bytes(), leaks_resident_bytes(), leaks_heap_bytes(), leaks_open_descriptors(),
-                     device_take()};
-}
-
 enum { MOST_FACE = 2700 };
 
 /* Bytes that rank `rank` sends in this step: every fourth rank has an empty part. All ranks know it of all. */
@@ -314,30 +303,18 @@ static void regrid(peerwin_ctx *ctx, uint64_t *state, int step, regrids *seen) {
     seen->last = to;
 }
 
-/* A driver of a GPU may keep something. A simulated one keeps numbers of what there was. */
-static void check_flat(const holding *before, const holding *after) {
-    const size_t most = device_is_real() ? 2 << 20 : 256 << 10;
-    CHECK(after->space < before->space + most);
-    CHECK(TEST_SANITIZED || after->resident < before->resident + most);
-    CHECK(after->heap < before->heap + most / 4);
-    CHECK_EQUAL(after->descriptors, before->descriptors);
-    device_check(&before->driver);
-}
-
 static void regrid_2000_times_leaves_memory_flat(void) {
     const int steps = TEST_SANITIZED ? test_rounds(400, 100) : 2000;
-    holding before = {0};
+    const flat_slack of_driver = {.mappings = SIZE_MAX / 2, .space = 2 << 20, .resident = 2 << 20};
     regrids seen = {0};
     uint64_t state = 11;
+    flat_watch *watch = flat_begin(steps, steps / 4, &of_driver);
     peerwin_ctx *ctx = test_context(MPI_COMM_WORLD, 0);
     for (int step = 0; step < steps; step++) {
-        if (step == steps / 4) {
-            before = read_holding();
-        }
         regrid(ctx, &state, step, &seen);
+        flat_look(watch, step);
     }
-    const holding after = read_holding();
-    check_flat(&before, &after);
+    flat_end(watch);
     CHECK(seen.empty > steps / 8);
     CHECK(job.size == 1 || seen.changed > steps / 4);
     CHECK_OK(peerwin_finalize(ctx));

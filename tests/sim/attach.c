@@ -338,7 +338,7 @@ static void c8_memory_freed_and_made_again_is_never_stale(void) {
     }
     buffer_free(buffer);
     MPI_Barrier(MPI_COMM_WORLD);
-    CHECK(device_free_bytes() + 16 * MIB >= start);
+    CHECK(device_free_bytes() + (device_is_real() ? 16 * MIB : 0) >= start);
     CHECK_OK(peerwin_finalize(ctx));
 }
 
@@ -356,7 +356,7 @@ static void c9_freed_memory_is_free_again_after_every_cycle(void) {
         CHECK_OK(peerwin_win_free(win));
         if (job.rank == 0) {
             device_free(memory);
-            CHECK(device_free_bytes() + 2 * MIB >= start);
+            CHECK(device_free_bytes() + (device_is_real() ? 2 * MIB : 0) >= start);
         }
     }
     CHECK_OK(peerwin_finalize(ctx));

@@ -9,7 +9,6 @@
 #include "leaks.h"
 
 #include <dirent.h>
-#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -166,46 +165,39 @@ size_t leaks_open_descriptors(void) {
     return list.count;
 }
 
-size_t leaks_mappings(void) {
-    FILE *file = fopen("/proc/self/maps", "re");
-    size_t lines = 0;
+/* The first number of statm, in pages. */
+size_t leaks_address_space_bytes(void) {
+    FILE *file = fopen("/proc/self/statm", "re");
+    size_t pages = 0;
     CHECK(file != NULL);
-    for (int c = fgetc(file); c != EOF; c = fgetc(file)) {
-        lines += c == '\n';
+    CHECK_EQUAL(fscanf(file, "%zu", &pages), 1);
+    fclose(file);
+    return pages * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+leaks_memory leaks_read_memory(void) {
+    FILE *file = fopen("/proc/self/smaps", "re");
+    leaks_memory memory = {0};
+    char line[1024];
+    int counts = 0;
+    CHECK(file != NULL);
+    while (fgets(line, sizeof(line), file) != NULL) {
+        size_t begin = 0;
+        size_t end = 0;
+        size_t kilobytes = 0;
+        char permissions[5] = "";
+        char name[MAX_TEXT] = "";
+        if (sscanf(line, "%zx-%zx %4s %*s %*s %*s %319[^\n]", &begin, &end, permissions, name) >= 3) {
+            memory.mappings++;
+            memory.space += strcmp(name, "[heap]") == 0 ? 0 : end - begin;
+            counts = permissions[3] == 's' || name[0] != '/'; /* else a program or library */
+        } else if (counts &&
+                   (sscanf(line, "Rss: %zu", &kilobytes) == 1 || sscanf(line, "Swap: %zu", &kilobytes) == 1)) {
+            memory.resident += kilobytes * 1024;
+        }
     }
     fclose(file);
-    return lines;
-}
-
-/* The first two numbers of statm: pages of address space, pages resident. */
-static void read_pages(size_t *space_out, size_t *resident_out) {
-    FILE *file = fopen("/proc/self/statm", "re");
-    CHECK(file != NULL);
-    CHECK_EQUAL(fscanf(file, "%zu %zu", space_out, resident_out), 2);
-    fclose(file);
-}
-
-size_t leaks_resident_bytes(void) {
-    size_t space = 0;
-    size_t resident = 0;
-    read_pages(&space, &resident);
-    return resident * (size_t)sysconf(_SC_PAGESIZE);
-}
-
-size_t leaks_address_space_bytes(void) {
-    size_t space = 0;
-    size_t resident = 0;
-    read_pages(&space, &resident);
-    return space * (size_t)sysconf(_SC_PAGESIZE);
-}
-
-size_t leaks_heap_bytes(void) {
-#if defined(__GLIBC_PREREQ)
-#if __GLIBC_PREREQ(2, 33)
-    return mallinfo2().uordblks;
-#endif
-#endif
-    return 0;
+    return memory;
 }
 
 void leaks_permissions(const void *address, char permissions_out[5]) {

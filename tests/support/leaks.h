@@ -19,11 +19,15 @@ void leaks_check(leaks_snapshot *before);
 
 /** Counts of now. */
 size_t leaks_open_descriptors(void);
-size_t leaks_mappings(void);
-size_t leaks_resident_bytes(void);
 size_t leaks_address_space_bytes(void);
-/** What malloc has given out; 0 where the C library does not say, or a sanitizer has its own. */
-size_t leaks_heap_bytes(void);
+/**
+ * All mappings; the address space of all but the heap, which the C library's malloc grows and trims; and what is
+ * resident, or swapped out, of all but programs and libraries.
+ */
+typedef struct {
+    size_t mappings, space, resident;
+} leaks_memory;
+leaks_memory leaks_read_memory(void);
 /** The permissions of the mapping that holds address ("rw-s" for example), or "" if there is none. */
 void leaks_permissions(const void *address, char permissions_out[5]);
 
