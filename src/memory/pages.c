@@ -29,7 +29,7 @@
 enum { LARGEST_PIECE = 256 << 20, SMALLEST_PIECE = 64 << 10 };
 
 /* A worker takes PORTION huge pages at a time. */
-enum { PORTION = 4, MAX_THREADS = 4, STACK_BYTES = 256 << 10 };
+enum { PORTION = 4, MAX_THREADS = 4, STACK_BYTES = 256 << 10, TRIES = 3 };
 
 void *pw_pages_map(int fd, size_t bytes, int access) {
     char *place = NULL;
@@ -69,9 +69,18 @@ typedef struct {
     _Atomic int refused;
 } work;
 
+/* Pages that the kernel has in its hands for a moment are no reason to give up. */
+static int collapse(void *at, size_t bytes) {
+    int tries = TRIES;
+    while (madvise(at, bytes, COLLAPSE) != 0)
+        if (errno != EAGAIN || --tries == 0)
+            return -1;
+    return 0;
+}
+
 static void make_portion(work *w, size_t first) {
     size_t count = w->count - first < PORTION ? w->count - first : PORTION;
-    if (madvise(w->base + first * PW_HUGE_PAGE, count * PW_HUGE_PAGE, COLLAPSE) == 0)
+    if (collapse(w->base + first * PW_HUGE_PAGE, count * PW_HUGE_PAGE) == 0)
         atomic_fetch_add(&w->made, count);
     else
         atomic_store(&w->refused, 1);
