@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/held.h"
 #include "support/leaks.h"
 #include "support/memory.h"
 
@@ -124,20 +125,24 @@ static void several_contexts_live_at_once_and_end_in_any_order(void) {
 
 static void contexts_can_be_made_and_ended_many_times(void) {
     size_t descriptors = leaks_open_descriptors();
+    held_begin();
     for (int i = test_rounds(100, 20); i > 0; i--) {
         peerwin_ctx *ctx = test_context(MPI_COMM_WORLD, 0);
         CHECK_OK(peerwin_barrier(ctx, job.stream));
         CHECK_OK(peerwin_finalize(ctx));
     }
     CHECK_EQUAL(leaks_open_descriptors(), descriptors);
+    CHECK_EQUAL(held_by_library().blocks, 0);
 }
 
 static void finalize_frees_forgotten_windows(void) {
+    held_begin();
     peerwin_ctx *ctx = test_context(MPI_COMM_WORLD, 0);
     peerwin_win *kept = test_window(ctx, 100000);
     peerwin_win *forgotten = test_window(ctx, 200000);
     CHECK(forgotten != kept);
     CHECK_OK(peerwin_finalize(ctx));
+    CHECK_EQUAL(held_by_library().blocks, 0);
 }
 
 static void finalize_and_free_of_null_are_fine(void) {

@@ -104,5 +104,6 @@ void flat_end(flat_watch *watch) {
     if (!TEST_SANITIZED) {
         check_resident(watch);
     }
+    CHECK_EQUAL(held_by_library().blocks, 0);
     free(watch);
 }

@@ -21,7 +21,7 @@ typedef struct {
 flat_watch *flat_begin(int cycles, int settled, const flat_slack *of_driver);
 /** After each cycle, with its number from 0 on. Fails the test if anything but resident memory is not as it was. */
 void flat_look(flat_watch *watch, int cycle);
-/** After the last one: fails if resident memory grew, too. Frees the watch. */
+/** After the context is finalized: fails if resident memory grew on the way, or the library still holds heap. */
 void flat_end(flat_watch *watch);
 
 #endif
