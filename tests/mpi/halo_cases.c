@@ -204,14 +204,13 @@ static void exchange_x_faces(size_t depth) {
     free(got);
 }
 
-/* The shortest time of an exchange of faces of `depth` planes along dimension d of the same cube. */
-static double time_faces(size_t depth, int d) {
+/* The shortest time so far of an exchange of faces of `depth` planes along dimension d of the same cube. */
+static double time_faces(size_t depth, int d, double least) {
     enum { ROUNDS = 30 };
     int sizes[] = {1, 1, 1};
     int periodic[] = {0, 0, 0};
     size_t extent[] = {cube(), cube(), cube()};
     size_t depths[] = {0, 0, 0};
-    double least = 1e9;
     MPI_Comm cart = MPI_COMM_NULL;
     peerwin_halo *halo = NULL;
     sizes[d] = job.size;
@@ -236,13 +235,31 @@ static double time_faces(size_t depth, int d) {
     return least;
 }
 
+/* Whether thin faces ever come within ten times the shortest time of as many bytes in one piece; all ranks agree. */
+static int thin_faces_are_quick(size_t depth) {
+    enum { TRIES = 10 };
+    double thin = 1e9;
+    double whole = 1e9;
+    int quick = 0;
+    for (int i = 0; i < TRIES && !quick; i++) { /* beside other jobs a device is shared in turns */
+        whole = time_faces(depth, 0, whole);
+        thin = time_faces(depth, 2, thin);
+        quick = thin <= 10 * whole;
+        MPI_Allreduce(MPI_IN_PLACE, &quick, 1, MPI_INT, MPI_LAND, MPI_COMM_WORLD);
+    }
+    if (!quick) {
+        fprintf(stderr, "thin faces of depth %zu take %.1f us, whole ones %.1f\n", depth, thin * 1e6, whole * 1e6);
+    }
+    return quick;
+}
+
 /* On a GPU they take at most ten times as long as as many bytes in one piece. */
 static void c18_large_thin_faces_are_exact(void) {
     static const size_t depths[] = {1, 3};
     for (int i = 0; i < 2; i++) {
         exchange_x_faces(depths[i]);
         if (device_is_real()) {
-            CHECK(time_faces(depths[i], 2) <= 10 * time_faces(depths[i], 0));
+            CHECK(thin_faces_are_quick(depths[i]));
         }
     }
 }
