@@ -173,22 +173,44 @@ peerwin_status pw_topology_watch(peerwin_ctx *ctx, const pw_site *site) {
     return status;
 }
 
+/* By boot id, since pretended nodes share the processors too. */
+static int on_my_machine(const peerwin_ctx *ctx, int rank) {
+    return memcmp(ctx->hellos[rank].boot, ctx->hellos[ctx->rank].boot, sizeof ctx->hellos[rank].boot) == 0;
+}
+
+/* Whether a launcher has bound the ranks of this machine to processors that no other of them may use. */
+static int are_apart(const peerwin_ctx *ctx) {
+    uint8_t taken[PW_CPU_BYTES] = {0};
+    int apart = 1;
+    for (int rank = 0; rank < ctx->size; rank++) {
+        for (int i = 0; i < PW_CPU_BYTES && on_my_machine(ctx, rank); i++) {
+            apart &= (taken[i] & ctx->hellos[rank].cpus[i]) == 0;
+            taken[i] |= ctx->hellos[rank].cpus[i];
+        }
+    }
+    return apart;
+}
+
 pw_patience pw_topology_patience(const peerwin_ctx *ctx) {
     /*
      * A rank that has a processor for itself gains nothing by sleeping soon: the wake-up costs tens of microseconds,
      * and a scheduler tends to put the woken rank beside the one that woke it, where both then share one processor.
-     * Nor does it give the processor away. Where another program wants it, too, that one would run for a whole time
-     * slice, several milliseconds, of a wait that is over in microseconds, and get more than its fair share. It keeps
-     * on for some 20 ms, longer than a peer is away that has to share its own processor.
+     * Ranks that keep yielding stay runnable and are spread.
+     *
+     * Nor does a rank that is bound to its processor give that away. Where another program wants it, too, that one
+     * would run for a whole time slice, several milliseconds, of a wait that is over in microseconds, and get more than
+     * its fair share. It keeps on for some 20 ms, longer than a peer is away that has to share its own processor.
      */
-    const pw_patience with_processor = {.polls = 2000, .rounds = 6000, .polls_of_round = 64};
+    const pw_patience bound = {.polls = 2000, .rounds = 6000, .polls_of_round = 64};
+    const pw_patience with_processor = {.polls = 2000, .rounds = 5000, .polls_of_round = 0};
     const pw_patience without = {.polls = 5, .rounds = 200, .polls_of_round = 0};
     uint8_t cpus[PW_CPU_BYTES] = {0};
     int ranks = 0;
     int available = 0;
+    if (are_apart(ctx))
+        return bound;
     for (int rank = 0; rank < ctx->size; rank++) {
-        /* By boot id, since pretended nodes share the processors too. */
-        if (memcmp(ctx->hellos[rank].boot, ctx->hellos[ctx->rank].boot, sizeof ctx->hellos[rank].boot) != 0)
+        if (!on_my_machine(ctx, rank))
             continue;
         ranks++;
         for (int i = 0; i < PW_CPU_BYTES; i++)
