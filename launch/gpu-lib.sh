@@ -336,7 +336,7 @@ find_gpu() {
 
 find_mpirun() {
     mpirun=("$(sed -n 's/^MPIEXEC_EXECUTABLE:[A-Z]*=//p' "$build/CMakeCache.txt")")
-    if "${mpirun[0]}" --version 2>/dev/null | grep -q -e 'Open MPI' -e OpenRTE; then
+    if "${mpirun[0]}" --version 2>/dev/null | grep -e 'Open MPI' -e OpenRTE >/dev/null; then
         mpirun+=(--oversubscribe --bind-to none)
     fi
 }

@@ -254,7 +254,7 @@ mpi() {
     local ranks=$1 launcher flags=()
     shift
     launcher=$(sed -n 's/^MPIEXEC_EXECUTABLE:[A-Z]*=//p' "$build/CMakeCache.txt")
-    if "$launcher" --version 2>/dev/null | grep -q -e 'Open MPI' -e OpenRTE; then
+    if "$launcher" --version 2>/dev/null | grep -e 'Open MPI' -e OpenRTE >/dev/null; then
         flags=(--oversubscribe --bind-to none --timeout 300)
     fi
     "$launcher" "${flags[@]}" -n "$ranks" "$@" </dev/null
@@ -266,7 +266,7 @@ run_demo() {
     rm -f -- "$picture"
     say "heat conduction, 250 x 250 cells, 10 steps, 4 ranks that share memory windows"
     mpi 4 "$build/bin/heat" -n 250 --steps 10 --image "$picture" 2>&1 | tee "$log" || status=$?
-    if [ "$status" -ne 0 ] || ! tail -n 1 "$log" | grep -q 'PASSED$' || [ ! -s "$picture" ]; then
+    if [ "$status" -ne 0 ] || ! tail -n 1 "$log" | grep 'PASSED$' >/dev/null || [ ! -s "$picture" ]; then
         die "FAILED: the demo (exit status $status)" "the log is $log"
     fi
 }

@@ -17,7 +17,7 @@ if [ "$(id -u)" = 0 ]; then
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 fi
 mpi_flags=()
-if "$MPIEXEC" --version 2>/dev/null | grep -q -e 'Open MPI' -e OpenRTE; then
+if "$MPIEXEC" --version 2>/dev/null | grep -e 'Open MPI' -e OpenRTE >/dev/null; then
     mpi_flags=(--oversubscribe --bind-to none --timeout 60)
 fi
 
