@@ -71,7 +71,7 @@ function(peerwin_cuda_code out)
   set(${out} ${code} -gencode=arch=${newest},code=${newest} PARENT_SCOPE)
 endfunction()
 
-# The same for the examples, which nobody installs: code for the devices that most machines of the field have, and PTX for
+# The same for examples and measurements, which no program is linked to: code for the devices that most machines of the field have, and PTX for
 # all others, which their drivers compile at the first start. It halves the time that a build takes.
 function(peerwin_cuda_program_code out)
   peerwin_cuda_code(code)
@@ -84,9 +84,9 @@ function(peerwin_cuda_program_code out)
   set(${out} ${code} PARENT_SCOPE)
 endfunction()
 
-# peerwin_fatbin(<output> <source> <include directory>...): the rule that compiles kernels, without CUDA's runtime.
-function(peerwin_fatbin output source)
-  peerwin_cuda_code(code)
+# peerwin_fatbin(<output> <source> <code> <include directory>...): the rule that compiles kernels, without CUDA's runtime,
+# for what one of the functions above has said.
+function(peerwin_fatbin output source code)
   list(TRANSFORM ARGN PREPEND -I)
   list(TRANSFORM MPI_C_INCLUDE_DIRS PREPEND -isystem= OUTPUT_VARIABLE mpi_includes)
   add_custom_command(OUTPUT ${output}
