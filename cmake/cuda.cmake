@@ -71,8 +71,8 @@ function(peerwin_cuda_code out)
   set(${out} ${code} -gencode=arch=${newest},code=${newest} PARENT_SCOPE)
 endfunction()
 
-# The same for examples and measurements, which no program is linked to: code for the devices that most machines of the field have, and PTX for
-# all others, which their drivers compile at the first start. It halves the time that a build takes.
+# The same for examples, measurements and tests, which no program is linked to: code for the devices that most machines of
+# the field have, and PTX for all others, which their drivers compile at the first start. It halves a build's time.
 function(peerwin_cuda_program_code out)
   peerwin_cuda_code(code)
   if(NOT PEERWIN_CUDA_ARCHITECTURES)

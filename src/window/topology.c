@@ -178,17 +178,24 @@ static int on_my_machine(const peerwin_ctx *ctx, int rank) {
     return memcmp(ctx->hellos[rank].boot, ctx->hellos[ctx->rank].boot, sizeof ctx->hellos[rank].boot) == 0;
 }
 
-/* Whether a launcher has bound the ranks of this machine to processors that no other of them may use. */
+/*
+ * Whether a launcher has bound the ranks of this machine to processors that no other of them may use. Of a rank that
+ * knows no processor of its own (see read_cpus) nothing is known.
+ */
 static int are_apart(const peerwin_ctx *ctx) {
     uint8_t taken[PW_CPU_BYTES] = {0};
-    int apart = 1;
     for (int rank = 0; rank < ctx->size; rank++) {
+        int known = !on_my_machine(ctx, rank);
         for (int i = 0; i < PW_CPU_BYTES && on_my_machine(ctx, rank); i++) {
-            apart &= (taken[i] & ctx->hellos[rank].cpus[i]) == 0;
+            if (taken[i] & ctx->hellos[rank].cpus[i])
+                return 0;
             taken[i] |= ctx->hellos[rank].cpus[i];
+            known |= ctx->hellos[rank].cpus[i] != 0;
         }
+        if (!known)
+            return 0;
     }
-    return apart;
+    return 1;
 }
 
 pw_patience pw_topology_patience(const peerwin_ctx *ctx) {
