@@ -61,6 +61,7 @@ foreach(program sync misuse process)
   peerwin_gpu_test(any ${program} RANKS 3)
 endforeach()
 peerwin_gpu_test(any window RANKS 3 ARGS !${cycles})
+peerwin_gpu_test(host bound RANKS 2)
 # Halo plans.
 foreach(program halo halo_steps halo_streams)
   peerwin_gpu_test(any ${program} RANKS 2 4)

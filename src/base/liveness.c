@@ -39,8 +39,15 @@ void pw_liveness_destroy(pw_liveness *live) {
     *live = (pw_liveness){.gone = PW_NONE};
 }
 
-/* Reads /proc/<pid>/stat from the state letter on; the name before it may hold anything. 0 or an errno. */
-static int read_stat(pid_t pid, char *state_out, uint64_t *start_out) {
+/* Of /proc/<pid>/stat: fields 3, 4 and 22. */
+typedef struct {
+    char state;
+    pid_t parent;
+    uint64_t start;
+} process_stat;
+
+/* From the state letter on, since the name before it may hold anything. 0 or an errno. */
+static int read_stat(pid_t pid, process_stat *out) {
     char path[40];
     char text[1024];
     snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
@@ -56,24 +63,31 @@ static int read_stat(pid_t pid, char *state_out, uint64_t *start_out) {
     if (!field || field[1] != ' ')
         return EPROTO;
     field += 2;
-    *state_out = *field;
-    for (int skip = 0; skip < 19 && field; skip++) { /* from field 3, the state, to field 22, the start time */
+    out->state = *field;
+    for (int number = 3; number < 22; number++) {
         field = strchr(field, ' ');
-        if (field)
-            field++;
+        if (!field)
+            return EPROTO;
+        field++;
+        if (number == 3)
+            out->parent = (pid_t)strtol(field, NULL, 10);
     }
-    *start_out = field ? strtoull(field, NULL, 10) : 0;
-    return field ? 0 : EPROTO;
+    out->start = strtoull(field, NULL, 10);
+    return 0;
+}
+
+pid_t pw_process_parent(pid_t pid) {
+    process_stat stat;
+    return read_stat(pid, &stat) == 0 ? stat.parent : 0;
 }
 
 /* Without /proc nothing is known, and nothing compared. */
 peerwin_status pw_process_start(pid_t pid, const pw_site *site, uint64_t *start_out) {
-    char state = 0;
-    uint64_t start = 0;
-    int code = read_stat(pid, &state, &start);
+    process_stat stat;
+    int code = read_stat(pid, &stat);
     if (code != 0 && code != ENOENT && code != ESRCH)
         return pw_fail_errno(site, code, "open(/proc/<pid>/stat)");
-    *start_out = code == 0 ? start : 0;
+    *start_out = code == 0 ? stat.start : 0;
     return PEERWIN_OK;
 }
 
@@ -134,9 +148,9 @@ void pw_liveness_describe_stopped(const pw_liveness *live, char *text, size_t by
     size_t used = 0;
     text[0] = '\0';
     for (int rank = 0; live->polls && rank < live->count && used < bytes; rank++) {
-        char state = 0;
-        uint64_t start = 0;
-        if (live->pids[rank] == 0 || read_stat(live->pids[rank], &state, &start) != 0 || (state != 'T' && state != 't'))
+        process_stat stat;
+        if (live->pids[rank] == 0 || read_stat(live->pids[rank], &stat) != 0 ||
+            (stat.state != 'T' && stat.state != 't'))
             continue;
         int n = snprintf(text + used, bytes - used, "; rank %d (pid %d) is stopped", rank, (int)live->pids[rank]);
         used += n > 0 ? (size_t)n : 0;

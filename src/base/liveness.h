@@ -42,6 +42,9 @@ int pw_liveness_lost(pw_liveness *live);
 /* Start time of a process in clock ticks after boot; 0 if it is not there or there is no /proc. */
 PEERWIN_MUST_USE peerwin_status pw_process_start(pid_t pid, const pw_site *site, uint64_t *start_out);
 
+/* The parent of a process; 0 if that is not known, or it has none in this PID namespace. */
+pid_t pw_process_parent(pid_t pid);
+
 /* Writes "; rank 3 (pid 17) is stopped" for every watched rank that a signal has stopped; "" if there is none. */
 void pw_liveness_describe_stopped(const pw_liveness *live, char *text, size_t bytes);
 

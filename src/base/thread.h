@@ -9,10 +9,15 @@
 #define PW_BASE_THREAD_H
 
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 
-/* 0 or an errno. `stack_bytes` 0 is the program's default. */
-static inline int pw_thread_start(pthread_t *thread_out, size_t stack_bytes, void *(*run)(void *), void *argument) {
+/*
+ * 0 or an errno. `stack_bytes` 0 is the program's default. The thread runs on the processors `where`, from its first
+ * moment on as well; NULL: on the calling thread's.
+ */
+static inline int pw_thread_start(pthread_t *thread_out, size_t stack_bytes, const cpu_set_t *where,
+                                  void *(*run)(void *), void *argument) {
     sigset_t all;
     sigset_t before;
     pthread_attr_t attributes;
@@ -21,6 +26,8 @@ static inline int pw_thread_start(pthread_t *thread_out, size_t stack_bytes, voi
         return code;
     if (stack_bytes != 0)
         code = pthread_attr_setstacksize(&attributes, stack_bytes);
+    if (code == 0 && where)
+        code = pthread_attr_setaffinity_np(&attributes, sizeof *where, where);
     if (code == 0) {
         sigfillset(&all);
         pthread_sigmask(SIG_SETMASK, &all, &before);

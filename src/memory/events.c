@@ -28,12 +28,9 @@ static peerwin_status destroy(const pw_gpu *gpu, CUevent *events, peerwin_status
     return first;
 }
 
-static peerwin_status create(pw_gpu *gpu, size_t bytes, unsigned flags, const char *name, const pw_site *site,
-                             pw_segment *segment_out) {
+static peerwin_status create(pw_gpu *gpu, const pw_order *order, const pw_site *site, pw_segment *segment_out) {
     CUevent *events = calloc(PW_EVENTS, sizeof *events);
-    (void)bytes;
-    (void)flags;
-    (void)name;
+    (void)order;
     if (!events)
         return pw_fail_errno(site, ENOMEM, "calloc");
     for (int i = 0; i < PW_EVENTS; i++) {

@@ -69,13 +69,14 @@ static int create_file(const char *name) {
     return fd;
 }
 
-static peerwin_status fill_file(const pw_segment *segment, const pw_site *site) {
-    size_t huge = 0;
-    int code = pw_pages_fill(segment->fd, segment->base, segment->mapped, &huge);
+static peerwin_status fill_file(const pw_segment *segment, const pw_crew *crew, const pw_site *site) {
+    pw_pages made;
+    int code = pw_pages_fill(segment->fd, segment->base, segment->mapped, crew, &made);
     if (code != 0)
         return pw_fail_errno(site, code, "fallocate");
     if (segment->mapped >= PW_HUGE_PAGE)
-        pw_log(PW_LOG_DEBUG, site->rank, "%zu of %zu bytes of host memory are in huge pages", huge, segment->mapped);
+        pw_log(PW_LOG_DEBUG, site->rank, "%zu of %zu bytes of host memory are in huge pages; threads: %d", made.huge,
+               segment->mapped, made.threads);
     return PEERWIN_OK;
 }
 
@@ -84,36 +85,35 @@ static void *map_shared(int fd, size_t bytes, int access, unsigned flags) {
     return flags & PW_SPARSE ? mmap(NULL, bytes, access, MAP_SHARED, fd, 0) : pw_pages_map(fd, bytes, access);
 }
 
-static peerwin_status map_file(pw_segment *segment, unsigned flags, const pw_site *site) {
+static peerwin_status map_file(pw_segment *segment, const pw_order *order, const pw_site *site) {
     if (ftruncate(segment->fd, (off_t)segment->mapped) != 0)
         return pw_fail_errno(site, errno, "ftruncate");
-    segment->base = map_shared(segment->fd, segment->mapped, PROT_READ | PROT_WRITE, flags);
+    segment->base = map_shared(segment->fd, segment->mapped, PROT_READ | PROT_WRITE, order->flags);
     if (segment->base == MAP_FAILED)
         return pw_fail_errno(site, errno, "mmap");
-    peerwin_status status = flags & PW_SPARSE ? PEERWIN_OK : fill_file(segment, site);
+    peerwin_status status = order->flags & PW_SPARSE ? PEERWIN_OK : fill_file(segment, order->crew, site);
     if (status != PEERWIN_OK)
         (void)munmap(segment->base, segment->mapped);
     return status;
 }
 
-static peerwin_status host_alloc(pw_gpu *gpu, size_t bytes, unsigned flags, const char *name, const pw_site *site,
-                                 pw_segment *segment_out) {
+static peerwin_status host_alloc(pw_gpu *gpu, const pw_order *order, const pw_site *site, pw_segment *segment_out) {
     pw_segment segment = {.ops = &pw_memory_host, .fd = -1, .num_pieces = 1};
     size_t page = granularity(gpu);
-    if (bytes > (size_t)PTRDIFF_MAX - page)
-        return pw_fail(PEERWIN_ERR_NO_MEMORY, site, "%zu bytes are more than an address space has", bytes);
-    segment.mapped = (bytes + page - 1) / page * page;
+    if (order->bytes > (size_t)PTRDIFF_MAX - page)
+        return pw_fail(PEERWIN_ERR_NO_MEMORY, site, "%zu bytes are more than an address space has", order->bytes);
+    segment.mapped = (order->bytes + page - 1) / page * page;
     if (segment.mapped == 0) {
         *segment_out = segment;
         return PEERWIN_OK;
     }
-    peerwin_status status = check_size(segment.mapped, flags, site);
+    peerwin_status status = check_size(segment.mapped, order->flags, site);
     if (status != PEERWIN_OK)
         return status;
-    segment.fd = create_file(name);
+    segment.fd = create_file(order->name);
     if (segment.fd < 0)
         return pw_fail_errno(site, errno, "memfd_create");
-    status = map_file(&segment, flags, site);
+    status = map_file(&segment, order, site);
     if (status == PEERWIN_OK)
         *segment_out = segment;
     else

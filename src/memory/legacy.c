@@ -78,12 +78,9 @@ peerwin_status pw_legacy_share(pw_gpu *gpu, CUdevice device, CUcontext owner, CU
 
 /* ---- segments and mappings ---- */
 
-static peerwin_status legacy_alloc(pw_gpu *gpu, size_t bytes, unsigned flags, const char *name, const pw_site *site,
-                                   pw_segment *segment_out) {
-    (void)flags;
-    (void)name;
+static peerwin_status legacy_alloc(pw_gpu *gpu, const pw_order *order, const pw_site *site, pw_segment *segment_out) {
     pw_segment segment = {.ops = &pw_memory_legacy, .gpu = gpu, .fd = -1, .num_pieces = 1};
-    peerwin_status status = pw_round_size(bytes, BLOCK_BYTES, site, &segment.mapped);
+    peerwin_status status = pw_round_size(order->bytes, BLOCK_BYTES, site, &segment.mapped);
     if (status != PEERWIN_OK)
         return status;
     if (segment.mapped != 0) {

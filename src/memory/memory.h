@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 
+#include <sched.h>
 #include <stdint.h>
 
 typedef struct pw_memory_ops pw_memory_ops;
@@ -62,6 +63,20 @@ typedef struct {
 /* READ_ONLY: importers may only read. SPARSE: pages come with their first use (host memory only). */
 enum { PW_READ_ONLY = 1, PW_SPARSE = 2 };
 
+/* Threads that may help with the pages of host memory, beside those that share the caller's own processors. */
+typedef struct {
+    int helpers;
+    cpu_set_t where; /* the processors for them; no matter if there are no helpers */
+} pw_crew;
+
+/* Memory to be made. */
+typedef struct {
+    size_t bytes; /* at least so many */
+    unsigned flags;
+    const char *name;    /* shows in /proc/self/maps where there is a place for it */
+    const pw_crew *crew; /* NULL = none */
+} pw_order;
+
 /* `gpu` is NULL for pure host memory; else its context is current during all of these calls (pw_gpu_enter). */
 struct pw_memory_ops {
     size_t size; /* of this struct */
@@ -69,9 +84,8 @@ struct pw_memory_ops {
     const char *name;
     int needs_fd; /* its handles carry a descriptor, so they cannot leave the machine */
     size_t (*granularity)(const pw_gpu *gpu);
-    /* Zeroed memory of at least `bytes` bytes; `name` shows in /proc/self/maps where there is a place for it. */
-    peerwin_status (*alloc)(pw_gpu *gpu, size_t bytes, unsigned flags, const char *name, const pw_site *site,
-                            pw_segment *segment_out);
+    /* The memory is zeroed. */
+    peerwin_status (*alloc)(pw_gpu *gpu, const pw_order *order, const pw_site *site, pw_segment *segment_out);
     /* Fixes the access that importers will have; called once, before the first export. */
     peerwin_status (*seal)(pw_segment *segment, unsigned flags, const pw_site *site);
     /* The handle of piece 0 .. num_pieces - 1; called once per importer and piece. */

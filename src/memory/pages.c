@@ -7,7 +7,9 @@
  * What makes a huge page is MADV_COLLAPSE (Linux 6.1), which works whatever the machine's policy for shared memory is,
  * short of `deny`. It wants a page of the file to begin with, and lets the huge one be on that page's node: the caller
  * allocates these few itself, so memory is near the caller, or wherever its policy says. To clear the rest is most of
- * the work, and is shared with a few threads that live no longer than the call.
+ * the work, and is shared with a few threads that live no longer than the call. They run where the caller may run, and
+ * then, if there is work for more, on other processors that the crew may use: a launcher often binds a rank to one,
+ * which all of them would have to share. The affinity of the caller stays what it is.
  *
  * A refusal, for whatever reason, is no failure and the last attempt: in the end fallocate gives the file whatever
  * pages it lacks, and says so if there are none. Nothing is ever touched: a lack of memory is a status, no signal.
@@ -29,7 +31,7 @@
 enum { LARGEST_PIECE = 256 << 20, SMALLEST_PIECE = 64 << 10 };
 
 /* A worker takes PORTION huge pages at a time. */
-enum { PORTION = 4, MAX_THREADS = 4, STACK_BYTES = 256 << 10, TRIES = 3 };
+enum { PORTION = 4, STACK_BYTES = 256 << 10, TRIES = 3 };
 
 void *pw_pages_map(int fd, size_t bytes, int access) {
     char *place = NULL;
@@ -101,31 +103,41 @@ static void *help(void *argument) {
     return NULL;
 }
 
-/* Threads that run one after the other are of no use: no more than there are processors for this one. */
-static size_t useful_threads(const work *w) {
-    cpu_set_t sets[8]; /* machines have outgrown one */
+static int useful_threads(const work *w) {
     size_t portions = (w->count + PORTION - 1) / PORTION;
-    size_t most = portions < MAX_THREADS ? portions : MAX_THREADS;
-    if (most <= 1 || sched_getaffinity(0, sizeof sets, sets) != 0)
-        return 1;
-    size_t processors = (size_t)CPU_COUNT_S(sizeof sets, sets);
-    return most < processors ? most : processors;
+    return portions < PW_PAGES_THREADS ? (int)portions : PW_PAGES_THREADS;
 }
 
-/* A thread that cannot be had leaves its work to the others. */
-static void make_together(work *w) {
-    pthread_t helpers[MAX_THREADS];
-    size_t useful = useful_threads(w);
-    size_t count = 0;
-    while (count + 1 < useful && pw_thread_start(&helpers[count], STACK_BYTES, help, w) == 0)
+/* Of the caller; 1 if the kernel does not tell. */
+static int own_processors(void) {
+    cpu_set_t sets[8]; /* machines have outgrown one */
+    return sched_getaffinity(0, sizeof sets, sets) == 0 ? CPU_COUNT_S(sizeof sets, sets) : 1;
+}
+
+/*
+ * Threads that run one after the other are of no use: no more than there are processors for them. One that cannot be
+ * had leaves its work to the others. Returns how many there were.
+ */
+static int make_together(work *w, const pw_crew *crew) {
+    pthread_t helpers[PW_PAGES_THREADS];
+    int useful = useful_threads(w);
+    int own = useful > 1 ? own_processors() : 1;
+    int most = crew ? own + crew->helpers : own;
+    int count = 0;
+    while (count + 1 < useful && count + 1 < most) {
+        const cpu_set_t *where = count + 1 < own ? NULL : &crew->where;
+        if (pw_thread_start(&helpers[count], STACK_BYTES, where, help, w) != 0)
+            break;
         count++;
+    }
     make_pages(w);
-    for (size_t i = 0; i < count; i++)
+    for (int i = 0; i < count; i++)
         (void)pthread_join(helpers[i], NULL);
+    return count + 1;
 }
 
 /* The first huge page is made alone: if it is not to be had, that is all it costs. Returns how many there are. */
-static size_t make_huge_pages(int fd, char *base, size_t count) {
+static size_t make_huge_pages(int fd, char *base, size_t count, const pw_crew *crew, int *threads_out) {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
     work w = {.base = base, .count = 1};
     if (count == 0 || ((uintptr_t)base & (PW_HUGE_PAGE - 1)) != 0 || allocate(fd, 0, page) != 0)
@@ -138,11 +150,12 @@ static size_t make_huge_pages(int fd, char *base, size_t count) {
             return w.made;
     w.count = count;
     w.next = 1;
-    make_together(&w);
+    *threads_out = make_together(&w, crew);
     return w.made;
 }
 
-int pw_pages_fill(int fd, void *base, size_t bytes, size_t *huge_out) {
-    *huge_out = make_huge_pages(fd, base, bytes / PW_HUGE_PAGE) * PW_HUGE_PAGE;
+int pw_pages_fill(int fd, void *base, size_t bytes, const pw_crew *crew, pw_pages *made_out) {
+    made_out->threads = 1;
+    made_out->huge = make_huge_pages(fd, base, bytes / PW_HUGE_PAGE, crew, &made_out->threads) * PW_HUGE_PAGE;
     return allocate(fd, 0, bytes);
 }

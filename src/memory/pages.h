@@ -9,9 +9,12 @@
 #ifndef PW_MEMORY_PAGES_H
 #define PW_MEMORY_PAGES_H
 
+#include "memory/memory.h"
+
 #include <stddef.h>
 
-enum { PW_HUGE_PAGE = 2 << 20 };
+/* One file is made by no more than so many threads, the caller's included. */
+enum { PW_HUGE_PAGE = 2 << 20, PW_PAGES_THREADS = 4 };
 
 /*
  * Maps a whole memory file to be shared, where huge pages of it can be mapped as such, unless another thread takes that
@@ -19,10 +22,16 @@ enum { PW_HUGE_PAGE = 2 << 20 };
  */
 void *pw_pages_map(int fd, size_t bytes, int access);
 
+/* What became of a file: bytes in huge pages, and the threads that made them. */
+typedef struct {
+    size_t huge;
+    int threads;
+} pw_pages;
+
 /*
- * Allocates all pages of a file without any, which is mapped at `base` by the call above; zeroed. Returns 0 or an
- * errno. *huge_out is how many bytes are in huge pages.
+ * Allocates all pages of a file without any, which is mapped at `base` by the call above; zeroed. The crew helps if it
+ * is needed; NULL = none. Returns 0 or an errno.
  */
-int pw_pages_fill(int fd, void *base, size_t bytes, size_t *huge_out);
+int pw_pages_fill(int fd, void *base, size_t bytes, const pw_crew *crew, pw_pages *made_out);
 
 #endif

@@ -31,12 +31,9 @@ static size_t granularity(const pw_gpu *gpu) {
     return 1; /* allocations have any size */
 }
 
-static peerwin_status pool_alloc(pw_gpu *gpu, size_t bytes, unsigned flags, const char *name, const pw_site *site,
-                                 pw_segment *segment_out) {
+static peerwin_status pool_alloc(pw_gpu *gpu, const pw_order *order, const pw_site *site, pw_segment *segment_out) {
     (void)gpu;
-    (void)bytes;
-    (void)flags;
-    (void)name;
+    (void)order;
     (void)segment_out;
     return pw_fail(PEERWIN_ERR_UNSUPPORTED, site,
                    "windows are not allocated from memory pools: attach memory of a pool that was created with handle "

@@ -57,10 +57,12 @@ static peerwin_status register_memory(const pw_gpu *gpu, void *base, size_t byte
     return status == PEERWIN_OK ? PEERWIN_OK : unregister(gpu, base, status);
 }
 
-static peerwin_status registered_alloc(pw_gpu *gpu, size_t bytes, unsigned flags, const char *name, const pw_site *site,
+static peerwin_status registered_alloc(pw_gpu *gpu, const pw_order *order, const pw_site *site,
                                        pw_segment *segment_out) {
     pw_segment segment;
-    peerwin_status status = pw_memory_host.alloc(NULL, bytes, flags & ~(unsigned)PW_SPARSE, name, site, &segment);
+    pw_order all = *order;
+    all.flags &= ~(unsigned)PW_SPARSE;
+    peerwin_status status = pw_memory_host.alloc(NULL, &all, site, &segment);
     if (status != PEERWIN_OK)
         return status;
     if (segment.mapped != 0)

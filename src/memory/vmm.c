@@ -184,18 +184,12 @@ static peerwin_status vmm_alloc(const pw_memory_ops *ops, pw_gpu *gpu, size_t by
     return PEERWIN_OK;
 }
 
-static peerwin_status fd_alloc(pw_gpu *gpu, size_t bytes, unsigned flags, const char *name, const pw_site *site,
-                               pw_segment *segment_out) {
-    (void)flags;
-    (void)name;
-    return vmm_alloc(&pw_memory_fd, gpu, bytes, site, segment_out);
+static peerwin_status fd_alloc(pw_gpu *gpu, const pw_order *order, const pw_site *site, pw_segment *segment_out) {
+    return vmm_alloc(&pw_memory_fd, gpu, order->bytes, site, segment_out);
 }
 
-static peerwin_status fabric_alloc(pw_gpu *gpu, size_t bytes, unsigned flags, const char *name, const pw_site *site,
-                                   pw_segment *segment_out) {
-    (void)flags;
-    (void)name;
-    return vmm_alloc(&pw_memory_fabric, gpu, bytes, site, segment_out);
+static peerwin_status fabric_alloc(pw_gpu *gpu, const pw_order *order, const pw_site *site, pw_segment *segment_out) {
+    return vmm_alloc(&pw_memory_fabric, gpu, order->bytes, site, segment_out);
 }
 
 /* An importer sets its own access, so there is nothing to fix here. */

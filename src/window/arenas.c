@@ -72,8 +72,9 @@ static peerwin_status begin_trial(peerwin_ctx *ctx, trial *t, const pw_site *sit
     t->words = calloc(count, PW_LINE);
     if (!t->peers || !t->row || !t->words)
         return pw_fail_errno(site, ENOMEM, "calloc");
-    peerwin_status status =
-        t->ops->alloc(ctx->gpu, ctx->arena_layout.bytes + PW_ARENA_ROOM, 0, "peerwin-arena", site, &ctx->arena_segment);
+    const pw_order order = {
+        .bytes = ctx->arena_layout.bytes + PW_ARENA_ROOM, .name = "peerwin-arena", .crew = &ctx->crew};
+    peerwin_status status = t->ops->alloc(ctx->gpu, &order, site, &ctx->arena_segment);
     if (status != PEERWIN_OK) {
         ctx->arena_segment = (pw_segment){.fd = -1};
         return status;

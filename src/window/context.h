@@ -121,6 +121,7 @@ struct peerwin_ctx {
     pw_peer *peers;          /* per rank */
     unsigned char *channels; /* size * size, symmetric: pairs with a descriptor channel */
     unsigned char *direct;   /* the same: pairs with a direct path */
+    pw_crew crew;            /* helps with the pages of my memory */
     pw_pad_layout layout;
     pw_segment pad_segment;
 

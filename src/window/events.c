@@ -31,7 +31,7 @@ peerwin_status pw_events_map(peerwin_ctx *ctx, const pw_site *site) {
     pw_exchange_peer *peers = list_peers(ctx);
     peerwin_status status = peers ? PEERWIN_OK : pw_fail_errno(site, ENOMEM, "calloc");
     if (status == PEERWIN_OK)
-        status = pw_events()->alloc(ctx->gpu, PW_EVENTS, 0, "peerwin-events", site, &ctx->events);
+        status = pw_events()->alloc(ctx->gpu, &(pw_order){.bytes = PW_EVENTS}, site, &ctx->events);
     status = pw_ctx_agree(ctx, status, site);
     if (status == PEERWIN_OK)
         status = exchange(ctx, peers, site);

@@ -12,6 +12,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "window/config.h"
+#include "window/crew.h"
 #include "window/exchange.h"
 #include "window/lifetime.h"
 #include "window/space.h"
@@ -196,6 +197,8 @@ static peerwin_status bring_up(peerwin_ctx *ctx, const pw_settings *settings) {
     peerwin_status status = pw_ctx_agree(ctx, make_tables(ctx, site), site);
     if (status == PEERWIN_OK)
         status = find_peers(ctx, settings);
+    if (status == PEERWIN_OK)
+        pw_crew_settle(ctx);
     if (status == PEERWIN_OK)
         status = pw_space_settle(ctx, settings, PW_SITE(call_name, "space", ctx->rank, PW_NONE));
     if (status == PEERWIN_OK)

@@ -65,8 +65,8 @@ static pw_exchange_peer *list_peers(const peerwin_ctx *ctx) {
 
 peerwin_status pw_pads_map(peerwin_ctx *ctx, const pw_site *site) {
     pw_exchange_peer *peers = NULL;
-    peerwin_status status =
-        pw_memory_host.alloc(NULL, ctx->layout.bytes, PW_SPARSE, "peerwin-pad", site, &ctx->pad_segment);
+    const pw_order order = {.bytes = ctx->layout.bytes, .flags = PW_SPARSE, .name = "peerwin-pad"};
+    peerwin_status status = pw_memory_host.alloc(NULL, &order, site, &ctx->pad_segment);
     if (status == PEERWIN_OK) {
         ctx->pad = ctx->pad_segment.base;
         status = pw_memory_host.seal(&ctx->pad_segment, 0, site);

@@ -173,20 +173,16 @@ peerwin_status pw_topology_watch(peerwin_ctx *ctx, const pw_site *site) {
     return status;
 }
 
-/* By boot id, since pretended nodes share the processors too. */
-static int on_my_machine(const peerwin_ctx *ctx, int rank) {
+int pw_topology_on_my_machine(const peerwin_ctx *ctx, int rank) {
     return memcmp(ctx->hellos[rank].boot, ctx->hellos[ctx->rank].boot, sizeof ctx->hellos[rank].boot) == 0;
 }
 
-/*
- * Whether a launcher has bound the ranks of this machine to processors that no other of them may use. Of a rank that
- * knows no processor of its own (see read_cpus) nothing is known.
- */
-static int are_apart(const peerwin_ctx *ctx) {
+/* Of a rank that knows no processor of its own (see read_cpus) nothing is known. */
+int pw_topology_are_apart(const peerwin_ctx *ctx) {
     uint8_t taken[PW_CPU_BYTES] = {0};
     for (int rank = 0; rank < ctx->size; rank++) {
-        int known = !on_my_machine(ctx, rank);
-        for (int i = 0; i < PW_CPU_BYTES && on_my_machine(ctx, rank); i++) {
+        int known = !pw_topology_on_my_machine(ctx, rank);
+        for (int i = 0; i < PW_CPU_BYTES && pw_topology_on_my_machine(ctx, rank); i++) {
             if (taken[i] & ctx->hellos[rank].cpus[i])
                 return 0;
             taken[i] |= ctx->hellos[rank].cpus[i];
@@ -214,10 +210,10 @@ pw_patience pw_topology_patience(const peerwin_ctx *ctx) {
     uint8_t cpus[PW_CPU_BYTES] = {0};
     int ranks = 0;
     int available = 0;
-    if (are_apart(ctx))
+    if (pw_topology_are_apart(ctx))
         return bound;
     for (int rank = 0; rank < ctx->size; rank++) {
-        if (!on_my_machine(ctx, rank))
+        if (!pw_topology_on_my_machine(ctx, rank))
             continue;
         ranks++;
         for (int i = 0; i < PW_CPU_BYTES; i++)

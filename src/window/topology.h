@@ -24,6 +24,12 @@ PEERWIN_MUST_USE peerwin_status pw_topology_connect(peerwin_ctx *ctx, int listen
 /* Makes the communicator of the ranks that reach each other directly, from the matrix of pairs. Collective. */
 PEERWIN_MUST_USE peerwin_status pw_topology_domain(peerwin_ctx *ctx, const pw_site *site);
 
+/* By boot id, since pretended nodes share the processors too. */
+int pw_topology_on_my_machine(const peerwin_ctx *ctx, int rank);
+
+/* Whether a launcher has bound the ranks of this machine to processors that no other of them may use. */
+int pw_topology_are_apart(const peerwin_ctx *ctx);
+
 /* How patient host waits are: the node may have a processor for each of its ranks, or not. */
 pw_patience pw_topology_patience(const peerwin_ctx *ctx);
 

@@ -391,7 +391,7 @@ static peerwin_status dup_polls(pw_watchdog *dog, const pw_site *site) {
 }
 
 static peerwin_status start_thread(pw_watchdog *dog, const pw_site *site) {
-    int code = pw_thread_start(&dog->thread, 0, run, dog);
+    int code = pw_thread_start(&dog->thread, 0, NULL, run, dog);
     if (code != 0)
         return pw_fail_errno(site, code, "pthread_create");
     dog->running = 1;

@@ -182,12 +182,14 @@ static peerwin_status alloc_segment(peerwin_win *win, const request *r, const pw
     peerwin_ctx *ctx = win->ctx;
     const pw_memory_ops *ops = NULL;
     peerwin_status status = choose_memory(ctx, r, site, &ops);
-    unsigned flags = r->config.read_only ? PW_READ_ONLY : 0;
+    const pw_order order = {.bytes = pw_verify_room(r->bytes, ctx->size),
+                            .flags = r->config.read_only ? PW_READ_ONLY : 0,
+                            .name = "peerwin-window",
+                            .crew = &ctx->crew};
     if (status == PEERWIN_OK)
-        status =
-            ops->alloc(ctx->gpu, pw_verify_room(r->bytes, ctx->size), flags, "peerwin-window", site, &win->segment);
+        status = ops->alloc(ctx->gpu, &order, site, &win->segment);
     if (status == PEERWIN_OK)
-        status = ops->seal(&win->segment, flags, site);
+        status = ops->seal(&win->segment, order.flags, site);
     win->base = win->segment.base;
     return status;
 }

@@ -498,7 +498,7 @@ static void lend(void) {
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         pw_segment segment;
         const pw_memory_ops *ops = pw_memory_on_gpu(kinds[i]);
-        OK(ops->alloc(gpu, 4096, 0, "x", SITE, &segment));
+        OK(ops->alloc(gpu, &(pw_order){4096, 0, "x", NULL}, SITE, &segment));
         send_segment(&segment);
         await();
         OK(ops->release(&segment));

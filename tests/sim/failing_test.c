@@ -201,7 +201,7 @@ static peerwin_status export_all(pw_segment *segment) {
 static peerwin_status alloc_and_export(void *data) {
     const scene *s = data;
     pw_segment segment;
-    peerwin_status status = s->ops->alloc(s->gpu, 1000, 0, "x", SITE, &segment);
+    peerwin_status status = s->ops->alloc(s->gpu, &(pw_order){1000, 0, "x", NULL}, SITE, &segment);
     if (status != PEERWIN_OK)
         return status;
     status = export_all(&segment);
@@ -268,7 +268,7 @@ static void lend_own(peerwin_handle kind) {
     pw_segment segment;
     pw_gpu *gpu = gpu_start(PEERWIN_DEVICE_SPREAD);
     const pw_memory_ops *ops = pw_memory_on_gpu(kind);
-    OK(ops->alloc(gpu, 1000, 0, "x", SITE, &segment));
+    OK(ops->alloc(gpu, &(pw_order){1000, 0, "x", NULL}, SITE, &segment));
     OK(ops->seal(&segment, 0, SITE));
     lend(&segment);
     OK(ops->release(&segment));
@@ -439,7 +439,7 @@ static void descriptors_run_out(void) {
         pw_handle handle;
         const pw_memory_ops *ops = pw_memory_on_gpu(kinds[i]);
         apart_snapshot before = snapshot();
-        OK(ops->alloc(gpu, 1000, 0, "x", SITE, &segment));
+        OK(ops->alloc(gpu, &(pw_order){1000, 0, "x", NULL}, SITE, &segment));
         OK(ops->seal(&segment, 0, SITE));
         int count = use_up_descriptors(held);
         if (kinds[i] == PEERWIN_HANDLE_FD)

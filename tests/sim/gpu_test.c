@@ -165,7 +165,7 @@ static void a_capture_is_not_disturbed(void) {
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         pw_segment segment;
         const pw_memory_ops *ops = pw_memory_on_gpu(kinds[i]);
-        OK(ops->alloc(gpu, 1000, 0, "x", SITE, &segment));
+        OK(ops->alloc(gpu, &(pw_order){1000, 0, "x", NULL}, SITE, &segment));
         fill(gpu, segment.base, 1000, 5);
         check_fill(gpu, segment.base, 1000, 5);
         OK(ops->release(&segment));
@@ -192,7 +192,7 @@ static void transfers_of_any_size_and_place(void) {
     uint64_t word = 0;
     pw_gpu *gpu = gpu_start(PEERWIN_DEVICE_SPREAD);
     const pw_memory_ops *ops = pw_memory_on_gpu(PEERWIN_HANDLE_FD);
-    OK(ops->alloc(gpu, MIB, 0, "x", SITE, &segment));
+    OK(ops->alloc(gpu, &(pw_order){MIB, 0, "x", NULL}, SITE, &segment));
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         for (size_t offset = 0; offset < 20; offset += 3) {
             char *at = (char *)segment.base + 64 + offset;
@@ -219,7 +219,7 @@ static void a_device_that_is_held(void) {
     OK(pw_gpu_open(&request, SITE, &gpu));
     OK(pw_gpu_enter(gpu, SITE));
     const pw_memory_ops *ops = pw_memory_on_gpu(PEERWIN_HANDLE_FD);
-    OK(ops->alloc(gpu, 1000, 0, "x", SITE, &segment));
+    OK(ops->alloc(gpu, &(pw_order){1000, 0, "x", NULL}, SITE, &segment));
     CUdeviceptr flag = pw_device_address(segment.base);
     fill(gpu, (char *)segment.base + 100, 1, 3);
     CU(app.cuStreamWaitValue32(gpu->stream, flag, 1, CU_STREAM_WAIT_VALUE_GEQ));
@@ -287,7 +287,7 @@ static void memory_of_a_device_that_is_held(void) {
     CU(app.cuMemAlloc(&flag, 4096));
     OK(pw_gpu_zero(gpu, pw_device_pointer(flag), 4096, SITE));
     for (int i = 0; i < 3; i++)
-        OK(pw_memory_on_gpu(kinds[i])->alloc(gpu, 1000, 0, "x", SITE, &segments[i]));
+        OK(pw_memory_on_gpu(kinds[i])->alloc(gpu, &(pw_order){1000, 0, "x", NULL}, SITE, &segments[i]));
     CU(app.cuStreamWaitValue32(gpu->stream, flag, 1, CU_STREAM_WAIT_VALUE_GEQ));
     CHECK_STATUS(pw_gpu_write(gpu, segments[0].base, &byte, 1, SITE), PEERWIN_ERR_TIMEOUT);
     int64_t begin = pw_now();
@@ -297,7 +297,8 @@ static void memory_of_a_device_that_is_held(void) {
     CU(app.cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
     CU(app.cuStreamWriteValue32(other, flag, 1, 0));
     OK(pw_gpu_settle(gpu, SITE));
-    OK(pw_memory_on_gpu(PEERWIN_HANDLE_FD)->alloc(gpu, 1000, 0, "x", SITE, &segments[0])); /* all is well again */
+    OK(pw_memory_on_gpu(PEERWIN_HANDLE_FD)
+           ->alloc(gpu, &(pw_order){1000, 0, "x", NULL}, SITE, &segments[0])); /* all is well again */
     fill(gpu, segments[0].base, 1000, 1);
     OK(segments[0].ops->release(&segments[0]));
     _exit(0); /* what was left behind is for the end of the process */
@@ -335,13 +336,13 @@ static void a_lost_context_gives_everything_back(void) {
     pw_gpu *gpu = gpu_start(PEERWIN_DEVICE_SPREAD);
     apart_snapshot before = snapshot();
     for (int i = 0; i < 3; i++)
-        OK(pw_memory_on_gpu(kinds[i])->alloc(gpu, 1000, 0, "x", SITE, &segments[i]));
+        OK(pw_memory_on_gpu(kinds[i])->alloc(gpu, &(pw_order){1000, 0, "x", NULL}, SITE, &segments[i]));
     CHECK(sim.lose_context(CUDA_ERROR_MISALIGNED_ADDRESS) == 0);
     uint64_t word = 0;
     REFUSED(pw_gpu_read(gpu, &word, segments[0].base, 8, SITE), PEERWIN_ERR_CONTEXT_LOST, "MISALIGNED");
     for (int i = 0; i < 3; i++) {
         pw_segment extra;
-        CHECK(pw_memory_on_gpu(kinds[i])->alloc(gpu, 1000, 0, "x", SITE, &extra) != PEERWIN_OK);
+        CHECK(pw_memory_on_gpu(kinds[i])->alloc(gpu, &(pw_order){1000, 0, "x", NULL}, SITE, &extra) != PEERWIN_OK);
         (void)segments[i].ops->release(&segments[i]);
     }
     check_snapshot(&before, "released in a lost context");

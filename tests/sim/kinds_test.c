@@ -24,7 +24,7 @@ static void own(peerwin_handle kind) {
     pw_segment segment;
     const pw_memory_ops *ops = pw_memory_on_gpu(kind);
     CHECK(ops != NULL && ops->kind == kind && ops->size == sizeof *ops);
-    OK(ops->alloc(gpu, BYTES, 0, "peerwin-test", SITE, &segment));
+    OK(ops->alloc(gpu, &(pw_order){BYTES, 0, "peerwin-test", NULL}, SITE, &segment));
     CHECK(segment.ops == ops && segment.gpu == gpu && segment.num_pieces == 1 && !segment.attached);
     CHECK(segment.mapped >= BYTES && segment.mapped % ops->granularity(gpu) == 0);
     check_byte(gpu, segment.base, segment.mapped, 0);
@@ -92,7 +92,7 @@ static void windows_of_no_size(void) {
         pw_segment segment;
         pw_handle handle;
         const pw_memory_ops *ops = pw_memory_on_gpu(kinds[i]);
-        OK(ops->alloc(gpu, 0, 0, "peerwin-test", SITE, &segment));
+        OK(ops->alloc(gpu, &(pw_order){0, 0, "peerwin-test", NULL}, SITE, &segment));
         CHECK(segment.mapped == 0 && segment.base == NULL);
         OK(ops->seal(&segment, PW_READ_ONLY, SITE));
         OK(ops->export_handle(&segment, 0, &handle, SITE));
@@ -113,8 +113,9 @@ static void sizes_beyond_memory(void) {
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         pw_segment segment;
         const pw_memory_ops *ops = pw_memory_on_gpu(kinds[i]);
-        CHECK_STATUS(ops->alloc(gpu, SIZE_MAX, 0, "x", SITE, &segment), PEERWIN_ERR_NO_MEMORY);
-        CHECK_STATUS(ops->alloc(gpu, (size_t)1 << 45, 0, "x", SITE, &segment), PEERWIN_ERR_NO_MEMORY);
+        CHECK_STATUS(ops->alloc(gpu, &(pw_order){SIZE_MAX, 0, "x", NULL}, SITE, &segment), PEERWIN_ERR_NO_MEMORY);
+        CHECK_STATUS(ops->alloc(gpu, &(pw_order){(size_t)1 << 45, 0, "x", NULL}, SITE, &segment),
+                     PEERWIN_ERR_NO_MEMORY);
     }
     check_snapshot(&before, "memory that is not to be had");
     gpu_stop(gpu);
@@ -129,8 +130,8 @@ static void there_are_no_other_kinds(void) {
 static void pools_are_attached_only(void) {
     pw_segment segment;
     pw_gpu *gpu = gpu_start(PEERWIN_DEVICE_SPREAD);
-    REFUSED(pw_memory_on_gpu(PEERWIN_HANDLE_POOL)->alloc(gpu, BYTES, 0, "x", SITE, &segment), PEERWIN_ERR_UNSUPPORTED,
-            "pool");
+    REFUSED(pw_memory_on_gpu(PEERWIN_HANDLE_POOL)->alloc(gpu, &(pw_order){BYTES, 0, "x", NULL}, SITE, &segment),
+            PEERWIN_ERR_UNSUPPORTED, "pool");
     gpu_stop(gpu);
 }
 
@@ -140,8 +141,8 @@ static void fabric_without_a_channel(void) {
     pw_gpu *gpu = gpu_start(PEERWIN_DEVICE_SPREAD);
     apart_snapshot before = snapshot();
     CHECK(pw_gpu_about(gpu)->handles & PEERWIN_HANDLE_FABRIC);
-    REFUSED(pw_memory_on_gpu(PEERWIN_HANDLE_FABRIC)->alloc(gpu, BYTES, 0, "x", SITE, &segment), PEERWIN_ERR_PERMISSION,
-            "IMEX");
+    REFUSED(pw_memory_on_gpu(PEERWIN_HANDLE_FABRIC)->alloc(gpu, &(pw_order){BYTES, 0, "x", NULL}, SITE, &segment),
+            PEERWIN_ERR_PERMISSION, "IMEX");
     check_snapshot(&before, "a fabric handle that was denied");
     gpu_stop(gpu);
 }
@@ -152,7 +153,7 @@ static void own_read_only(peerwin_handle kind) {
     pw_gpu *gpu = gpu_start(PEERWIN_DEVICE_SPREAD);
     pw_segment segment;
     const pw_memory_ops *ops = pw_memory_on_gpu(kind);
-    OK(ops->alloc(gpu, BYTES, 0, "peerwin-test", SITE, &segment));
+    OK(ops->alloc(gpu, &(pw_order){BYTES, 0, "peerwin-test", NULL}, SITE, &segment));
     fill(gpu, segment.base, BYTES, 1);
     OK(ops->seal(&segment, PW_READ_ONLY, SITE));
     send_segment(&segment);
@@ -194,7 +195,7 @@ static void kinds_without_read_only(void) {
     const pw_memory_ops *legacy = pw_memory_on_gpu(PEERWIN_HANDLE_LEGACY);
     pw_mapping mapping = {.ops = legacy, .gpu = gpu, .mapped = BYTES, .flags = PW_READ_ONLY};
     pw_handle handle = {.kind = PEERWIN_HANDLE_LEGACY, .fd = -1, .bytes = BYTES};
-    OK(legacy->alloc(gpu, BYTES, 0, "x", SITE, &segment));
+    OK(legacy->alloc(gpu, &(pw_order){BYTES, 0, "x", NULL}, SITE, &segment));
     REFUSED(legacy->seal(&segment, PW_READ_ONLY, SITE), PEERWIN_ERR_UNSUPPORTED, "read-only");
     REFUSED(legacy->map(&mapping, &handle, 0, SITE), PEERWIN_ERR_UNSUPPORTED, "read-only");
     OK(legacy->release(&segment));
@@ -279,14 +280,14 @@ static void own_small_pieces(void) {
     pw_handle handle;
     pw_gpu *gpu = gpu_start(PEERWIN_DEVICE_SPREAD);
     const pw_memory_ops *ops = pw_memory_on_gpu(PEERWIN_HANDLE_FD);
-    OK(ops->alloc(gpu, 4 * MIB, 0, "x", SITE, &segment));
+    OK(ops->alloc(gpu, &(pw_order){4 * MIB, 0, "x", NULL}, SITE, &segment));
     OK(ops->export_handle(&segment, 0, &handle, SITE));
     CHECK_STATUS(ops->export_handle(&segment, 1, &handle, SITE), PEERWIN_ERR_INTERNAL);
     CHECK_STATUS(ops->export_handle(&segment, -1, &handle, SITE), PEERWIN_ERR_INTERNAL);
     tell_fd(handle.fd);
     OK(ops->release(&segment)); /* the peer's descriptor keeps it */
     const pw_memory_ops *legacy = pw_memory_on_gpu(PEERWIN_HANDLE_LEGACY);
-    OK(legacy->alloc(gpu, 4 * MIB, 0, "x", SITE, &segment));
+    OK(legacy->alloc(gpu, &(pw_order){4 * MIB, 0, "x", NULL}, SITE, &segment));
     OK(legacy->export_handle(&segment, 0, &handle, SITE));
     tell(&handle, sizeof handle);
     await();

@@ -42,6 +42,9 @@ typedef struct {
 
 static hook creating, collapsing, allocating, mapping;
 static _Atomic int masked, named;
+static _Atomic int at_home, in_crew; /* threads that may run where the caller may, and where the crew may */
+static cpu_set_t home;
+static pw_crew crew;
 static _Atomic int refusals; /* of the kernel's own: without memory for huge pages, or without huge pages */
 
 static int strikes(hook *h) {
@@ -59,7 +62,9 @@ static int reset(void **state) {
     collapsing = (hook){0};
     allocating = (hook){0};
     mapping = (hook){0};
-    masked = named = refusals = 0;
+    masked = named = refusals = at_home = in_crew = 0;
+    crew = (pw_crew){0};
+    sched_getaffinity(0, sizeof(home), &home);
     return 0;
 }
 
@@ -73,7 +78,11 @@ static routine routines[16];
 static void *run_and_look(void *argument) {
     routine r = *(routine *)argument;
     sigset_t mask;
+    cpu_set_t set;
     char name[16] = "";
+    sched_getaffinity(0, sizeof(set), &set);
+    at_home += CPU_EQUAL(&set, &home);
+    in_crew += CPU_EQUAL(&set, &crew.where);
     pthread_sigmask(SIG_SETMASK, NULL, &mask);
     masked += sigismember(&mask, SIGALRM) && sigismember(&mask, SIGTERM) && sigismember(&mask, SIGCHLD);
     void *result = r.run(r.argument);
@@ -190,7 +199,7 @@ static int is_zero(const pw_segment *segment) {
 
 static pw_segment make(size_t bytes) {
     pw_segment segment;
-    assert_int_equal(pw_memory_host.alloc(NULL, bytes, 0, "pages", &site, &segment), PEERWIN_OK);
+    assert_int_equal(pw_memory_host.alloc(NULL, &(pw_order){bytes, 0, "pages", NULL}, &site, &segment), PEERWIN_OK);
     assert_int_equal(segment.mapped, bytes);
     return segment;
 }
@@ -264,7 +273,8 @@ static void a_place_that_is_not_to_be_had_is_done_without(void **state) {
     check_and_end(&segment);
     for (int first = 1; first <= 2; first++) {
         mapping = (hook){.first = first, .failing = FOREVER, .code = ENOMEM};
-        assert_int_equal(pw_memory_host.alloc(NULL, 32 * MIB, 0, "pages", &site, &segment), PEERWIN_ERR_NO_MEMORY);
+        assert_int_equal(pw_memory_host.alloc(NULL, &(pw_order){32 * MIB, 0, "pages", NULL}, &site, &segment),
+                         PEERWIN_ERR_NO_MEMORY);
         assert_error_has("mmap");
     }
     mapping = (hook){0};
@@ -275,7 +285,8 @@ static void a_place_that_is_not_to_be_had_is_done_without(void **state) {
 static void a_sparse_file_stays_sparse(void **state) {
     pw_segment segment;
     (void)state;
-    assert_int_equal(pw_memory_host.alloc(NULL, 64 * MIB, PW_SPARSE, "pages", &site, &segment), PEERWIN_OK);
+    assert_int_equal(pw_memory_host.alloc(NULL, &(pw_order){64 * MIB, PW_SPARSE, "pages", NULL}, &site, &segment),
+                     PEERWIN_OK);
     assert_int_equal(file_memory(segment.fd), 0);
     end(&segment);
 }
@@ -292,21 +303,102 @@ static void threads_are_named_mask_signals_and_are_no_more_than_processors(void 
     check_and_end(&segment);
 }
 
-static void on_one_processor_there_are_no_threads(void **state) {
-    cpu_set_t before;
+/* The n-th processor that this process may use. */
+static cpu_set_t processor(size_t n) {
+    cpu_set_t all;
     cpu_set_t one;
     size_t cpu = 0;
-    (void)state;
-    assert_int_equal(sched_getaffinity(0, sizeof(before), &before), 0);
-    while (!CPU_ISSET(cpu, &before)) {
-        cpu++;
+    assert_int_equal(sched_getaffinity(0, sizeof(all), &all), 0);
+    for (; !CPU_ISSET(cpu, &all) || n-- > 0; cpu++) {
+        assert_true(cpu < CPU_SETSIZE);
     }
     CPU_ZERO(&one);
     CPU_SET(cpu, &one);
-    assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
-    pw_segment segment = make(64 * MIB);
+    return one;
+}
+
+/* A segment of a process that is bound to its first processor meanwhile, with the crew's help. */
+static pw_segment make_bound(size_t bytes) {
+    cpu_set_t before = home;
+    cpu_set_t after;
+    pw_segment segment;
+    home = processor(0);
+    assert_int_equal(sched_setaffinity(0, sizeof(home), &home), 0);
+    assert_int_equal(pw_memory_host.alloc(NULL, &(pw_order){bytes, 0, "pages", &crew}, &site, &segment), PEERWIN_OK);
+    assert_int_equal(sched_getaffinity(0, sizeof(after), &after), 0);
     assert_int_equal(sched_setaffinity(0, sizeof(before), &before), 0);
+    assert_true(CPU_EQUAL(&after, &home));
+    home = before;
+    return segment;
+}
+
+static void on_one_processor_there_are_no_threads(void **state) {
+    (void)state;
+    pw_segment segment = make_bound(64 * MIB);
     assert_int_equal(creating.calls, 0);
+    is_huge(segment.base, 64 * MIB);
+    check_and_end(&segment);
+}
+
+static void a_bound_process_has_helpers_where_its_crew_may_run(void **state) {
+    size_t threads = entries("/proc/self/task");
+    (void)state;
+    if (processors() < 2) {
+        skip();
+    }
+    for (int helpers = 0; helpers <= MOST_THREADS; helpers++) {
+        int most = helpers < MOST_THREADS ? helpers : MOST_THREADS - 1;
+        reset(NULL);
+        crew = (pw_crew){.helpers = helpers, .where = processor(1)};
+        pw_segment segment = make_bound(64 * MIB);
+        no_thread_is_left(threads);
+        assert_true(creating.calls == most || (refusals > 0 && creating.calls < most));
+        assert_int_equal(in_crew, creating.calls);
+        assert_int_equal(at_home, 0);
+        assert_int_equal(masked, creating.calls);
+        is_huge(segment.base, 64 * MIB);
+        check_and_end(&segment);
+    }
+}
+
+/* As many as before run on processors of the caller's own, and the crew adds to these. */
+static void helpers_run_on_the_own_processors_first(void **state) {
+    size_t own = processors() < MOST_THREADS ? processors() : MOST_THREADS;
+    size_t most = own < MOST_THREADS ? own + 1 : own;
+    pw_segment segment;
+    (void)state;
+    if (processors() < 2) {
+        skip();
+    }
+    crew = (pw_crew){.helpers = 1, .where = processor(1)};
+    assert_int_equal(pw_memory_host.alloc(NULL, &(pw_order){64 * MIB, 0, "pages", &crew}, &site, &segment), PEERWIN_OK);
+    assert_true(creating.calls == (int)most - 1 || (refusals > 0 && creating.calls < (int)most));
+    assert_true(refusals > 0 || (at_home == (int)own - 1 && in_crew == (int)(most - own)));
+    is_huge(segment.base, 64 * MIB);
+    check_and_end(&segment);
+}
+
+static void a_small_file_has_no_crew(void **state) {
+    (void)state;
+    crew = (pw_crew){.helpers = 3, .where = processor(0)};
+    pw_segment segment = make_bound(8 * MIB);
+    assert_int_equal(creating.calls, 0);
+    check_and_end(&segment);
+}
+
+/* As for a cpuset that the kernel keeps the process in: it has none of these processors, and says so. */
+static void a_crew_that_may_not_run_is_done_without(void **state) {
+    size_t threads = entries("/proc/self/task");
+    (void)state;
+    if (sysconf(_SC_NPROCESSORS_CONF) >= CPU_SETSIZE) {
+        skip();
+    }
+    crew = (pw_crew){.helpers = 3};
+    CPU_SET(CPU_SETSIZE - 1, &crew.where);
+    pw_segment segment = make_bound(64 * MIB);
+    assert_true(creating.calls == 1 || refusals > 0);
+    no_thread_is_left(threads);
+    assert_int_equal(in_crew, 0);
     is_huge(segment.base, 64 * MIB);
     check_and_end(&segment);
 }
@@ -361,7 +453,7 @@ static void a_lack_of_memory_is_a_status(void **state) {
     for (int first = 1; first <= 14; first++) {
         pw_segment segment;
         allocating = (hook){.first = first, .failing = FOREVER, .code = ENOSPC};
-        peerwin_status status = pw_memory_host.alloc(NULL, 24 * MIB, 0, "pages", &site, &segment);
+        peerwin_status status = pw_memory_host.alloc(NULL, &(pw_order){24 * MIB, 0, "pages", NULL}, &site, &segment);
         int struck = allocating.calls >= first;
         assert_int_equal(status, struck ? PEERWIN_ERR_NO_MEMORY : PEERWIN_OK);
         if (status == PEERWIN_OK) {
@@ -430,6 +522,10 @@ int main(void) {
         cmocka_unit_test_setup(a_sparse_file_stays_sparse, reset),
         cmocka_unit_test_setup(threads_are_named_mask_signals_and_are_no_more_than_processors, reset),
         cmocka_unit_test_setup(on_one_processor_there_are_no_threads, reset),
+        cmocka_unit_test_setup(a_bound_process_has_helpers_where_its_crew_may_run, reset),
+        cmocka_unit_test_setup(helpers_run_on_the_own_processors_first, reset),
+        cmocka_unit_test_setup(a_small_file_has_no_crew, reset),
+        cmocka_unit_test_setup(a_crew_that_may_not_run_is_done_without, reset),
         cmocka_unit_test_setup(threads_that_cannot_be_had_are_done_without, reset),
         cmocka_unit_test_setup(a_process_without_huge_pages_is_asked_once, reset),
         cmocka_unit_test_setup(a_refusal_is_no_failure_and_the_end_of_asking, reset),
