@@ -43,8 +43,10 @@ endif()
 set(PEERWIN_CUDA_ARCHITECTURES "" CACHE STRING
   "Architectures to compile kernels for, a list like 80;90; empty: one of each generation, and PTX for those to come")
 
-# Code for the first architecture of each generation from Volta on that this nvcc knows, and PTX of the newest for
-# those to come. That is -arch=all-major without generations that lack memory operations of system scope.
+# Code for the first architecture of each generation from Volta on that this nvcc knows, and PTX for those to come. That
+# is -arch=all-major without generations that lack memory operations of system scope. nvcc's front end, which takes the
+# longer half of the time, makes the same PTX of our kernels for generations 8 and 9, and the same for all from 10 on, so
+# it runs once for each of these families: the machine code is the same, bit by bit, as if each had a run of its own.
 function(peerwin_cuda_code out)
   if(PEERWIN_CUDA_ARCHITECTURES)
     list(TRANSFORM PEERWIN_CUDA_ARCHITECTURES REPLACE "(.+)" "-gencode=arch=compute_\\1,code=sm_\\1" OUTPUT_VARIABLE code)
@@ -59,27 +61,31 @@ function(peerwin_cuda_code out)
   list(SORT known COMPARE NATURAL)
   set(code "")
   set(generations "")
+  set(family "")
   foreach(arch IN LISTS known)
     string(REGEX REPLACE "^compute_([0-9]+)[0-9]$" "\\1" generation ${arch})
     if(generation GREATER_EQUAL 7 AND NOT generation IN_LIST generations)
       list(APPEND generations ${generation})
+      if(NOT family OR generation EQUAL 8 OR generation EQUAL 10)
+        set(family ${arch})
+      endif()
       string(REPLACE compute_ sm_ real ${arch})
-      list(APPEND code -gencode=arch=${arch},code=${real})
-      set(newest ${arch})
+      list(APPEND code -gencode=arch=${family},code=${real})
     endif()
   endforeach()
-  set(${out} ${code} -gencode=arch=${newest},code=${newest} PARENT_SCOPE)
+  set(${out} ${code} -gencode=arch=${family},code=${family} PARENT_SCOPE)
 endfunction()
 
 # The same for examples, measurements and tests, which no program is linked to: code for the devices that most machines of
-# the field have, and PTX for all others, which their drivers compile at the first start. It halves a build's time.
+# the field have, and PTX for all others, which their drivers compile at the first start. Their PTX is the same for all of
+# these devices, so that one run of the front end, for the oldest, is enough.
 function(peerwin_cuda_program_code out)
   peerwin_cuda_code(code)
   if(NOT PEERWIN_CUDA_ARCHITECTURES)
     list(GET code 0 oldest)
-    list(FILTER code INCLUDE REGEX "code=sm_(80|90)$")
-    string(REPLACE code=sm_ code=compute_ oldest ${oldest})
-    list(APPEND code ${oldest})
+    string(REGEX REPLACE ",.*" "" oldest ${oldest})
+    string(REGEX REPLACE ".*=" "code=" ptx ${oldest})
+    set(code ${oldest},code=sm_80 ${oldest},code=sm_90 ${oldest},${ptx})
   endif()
   set(${out} ${code} PARENT_SCOPE)
 endfunction()
