@@ -110,7 +110,7 @@ target_link_options(simspy PRIVATE LINKER:--no-as-needed)
 target_link_libraries(simspy PRIVATE simcuda peerwin_flags ${CMAKE_DL_LIBS})
 set_target_properties(simspy PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 # It has its own copy of the library, whose nonces it sees.
-add_executable(test_secrets secrets.c script.c ${peerwin_support_sources})
+add_executable(test_secrets secrets.c script.c $<TARGET_OBJECTS:peerwin_support_objects>)
 target_include_directories(test_secrets PRIVATE ${PROJECT_SOURCE_DIR}/tests)
 target_include_directories(test_secrets SYSTEM PRIVATE ${peerwin_cuda_include})
 target_compile_definitions(test_secrets PRIVATE _GNU_SOURCE)
