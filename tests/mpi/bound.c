@@ -6,11 +6,13 @@
  * no more than there are processors, and are gone with the call; the rank's own binding stays. Ranks that share
  * processors have their threads there. The job's launcher must not bind: the ranks do, before peerwin_init.
  *
- * pthread_create is this program's, and counts.
+ * pthread_create is this program's, and counts; so is open, which gives every rank a machine of its own if told to.
  */
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -19,6 +21,9 @@
 #include "support/test.h"
 
 enum { BYTES = 64 << 20, HUGE = 2 << 20, COLLAPSE = 25, MOST_HELPERS = 3, NOTED = 64 };
+
+/* By the library, in whose place it is called. */
+#define VISIBLE __attribute__((visibility("default")))
 
 typedef struct {
     void *(*run)(void *);
@@ -39,7 +44,7 @@ static void *note_and_run(void *argument) {
     return result;
 }
 
-int pthread_create(pthread_t *thread, const pthread_attr_t *how, void *(*run)(void *), void *argument) {
+VISIBLE int pthread_create(pthread_t *thread, const pthread_attr_t *how, void *(*run)(void *), void *argument) {
     static int (*real)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
     int number = atomic_fetch_add(&started, 1);
     if (!real)
@@ -48,6 +53,33 @@ int pthread_create(pthread_t *thread, const pthread_attr_t *how, void *(*run)(vo
         return real(thread, how, run, argument);
     starts[number] = (start){run, argument, number};
     return real(thread, how, note_and_run, &starts[number]);
+}
+
+static int apart; /* ranks say that they are on different machines */
+
+/* A file that holds the id of this rank's machine. */
+static int open_boot_id(void) {
+    char text[40];
+    int fd = memfd_create("boot_id", MFD_CLOEXEC);
+    int length = snprintf(text, sizeof(text), "00000000-0000-0000-0000-%012d\n", job.rank + 1);
+    CHECK(fd >= 0 && write(fd, text, (size_t)length) == length && lseek(fd, 0, SEEK_SET) == 0);
+    return fd;
+}
+
+VISIBLE int open(const char *path, int flags, ...) {
+    static int (*real)(const char *, int, ...);
+    mode_t mode = 0;
+    if (flags & (O_CREAT | O_TMPFILE)) {
+        va_list more;
+        va_start(more, flags);
+        mode = va_arg(more, mode_t);
+        va_end(more);
+    }
+    if (apart && strcmp(path, "/proc/sys/kernel/random/boot_id") == 0)
+        return open_boot_id();
+    if (!real)
+        *(void **)&real = dlsym(RTLD_NEXT, "open");
+    return real(path, flags, mode);
 }
 
 static cpu_set_t allowed(void) {
@@ -80,6 +112,7 @@ static cpu_set_t part_of(cpu_set_t all, int n, int count) {
 static int helpers_of_window(cpu_set_t own, cpu_set_t not_there) {
     cpu_set_t before = allowed();
     int helpers = 0;
+    CHECK(started > 0); /* by MPI: this program's pthread_create is the one that is called */
     CHECK(sched_setaffinity(0, sizeof(own), &own) == 0);
     peerwin_ctx *ctx = test_context(MPI_COMM_WORLD, 0);
     int first = started;
@@ -123,14 +156,26 @@ static void helpers_of_bound_ranks_run_where_no_rank_is_bound(void) {
     if (test_agree_skip(processors < job.size, "there is no processor for each rank"))
         return;
     int share = (processors - job.size) / job.size;
+    int wanted = job.size == 1 ? 0 : share < MOST_HELPERS ? share : MOST_HELPERS;
     int helpers = helpers_of_window(part_of(all, job.rank, 1), part_of(all, 0, job.size));
     MPI_Allreduce(&helpers, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     CHECK(sum + job.size <= processors);
-    CHECK(helpers <= share);
-    if (has_one_node() && has_huge_pages() && job.size > 1)
-        CHECK_EQUAL(helpers, share < MOST_HELPERS ? share : MOST_HELPERS);
-    if (job.size == 1)
-        CHECK_EQUAL(helpers, 0);
+    CHECK(helpers <= wanted);
+    if (has_one_node() && has_huge_pages())
+        CHECK_EQUAL(helpers, wanted);
+}
+
+/* The same processor on all machines; so one machine of two processors is enough to see that there are helpers. */
+static void a_rank_that_is_alone_on_its_machine_has_helpers_there(void) {
+    cpu_set_t all = allowed();
+    cpu_set_t one = part_of(all, 0, 1);
+    int others = CPU_COUNT(&all) - 1;
+    apart = 1;
+    int helpers = helpers_of_window(one, one);
+    apart = 0;
+    CHECK(helpers <= others && helpers <= MOST_HELPERS);
+    if (has_one_node() && has_huge_pages())
+        CHECK_EQUAL(helpers, others < MOST_HELPERS ? others : MOST_HELPERS);
 }
 
 static void helpers_of_ranks_that_share_a_processor_stay_there(void) {
@@ -139,6 +184,7 @@ static void helpers_of_ranks_that_share_a_processor_stay_there(void) {
 
 static const test_case cases[] = {
     TEST_CASE(helpers_of_bound_ranks_run_where_no_rank_is_bound, 1, 0),
+    TEST_CASE(a_rank_that_is_alone_on_its_machine_has_helpers_there, 2, 0),
     TEST_CASE(helpers_of_ranks_that_share_a_processor_stay_there, 1, 0),
 };
 

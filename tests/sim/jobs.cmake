@@ -72,6 +72,7 @@ peerwin_sim_test(host window RANKS 2 ON pcie-no-peer:2)
 peerwin_sim_test(host box RANKS 2 ON pcie-no-peer:2 ENV PWTEST_STREAM=own)
 peerwin_sim_test(host sync RANKS 3 ON pcie-no-peer:2)
 peerwin_sim_test(host cases RANKS 2 ON same-gpu)
+peerwin_sim_test(host bound RANKS 2 ON pcie-no-peer:2)
 
 # Some 700 random plans in all, and 200 below with packed faces.
 peerwin_sim_test(any halo RANKS 1 2 ON same-gpu)
