@@ -13,11 +13,10 @@
 
 #include "base/fd.h"
 #include "base/log.h"
+#include "memory/available.h"
 #include "memory/pages.h"
 
 #include <fcntl.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -31,33 +30,18 @@ static size_t granularity(const pw_gpu *gpu) {
     return (size_t)sysconf(_SC_PAGESIZE);
 }
 
-/* Bytes that can be had without driving the machine out of memory; SIZE_MAX if the kernel does not tell. */
-static size_t available_memory(void) {
-    char text[512];
-    int fd = open("/proc/meminfo", O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return SIZE_MAX;
-    ssize_t length = read(fd, text, sizeof text - 1);
-    pw_close(&fd);
-    if (length <= 0)
-        return SIZE_MAX;
-    text[length] = '\0';
-    uint64_t kilobytes = 0;
-    const char *row = strstr(text, "MemAvailable:");
-    if (!row || sscanf(row, "MemAvailable: %" SCNu64, &kilobytes) != 1)
-        return SIZE_MAX;
-    return (size_t)kilobytes * 1024;
-}
-
 /* Refuses sizes whose attempt would end in SIGXFSZ or in the out-of-memory killer. */
 static peerwin_status check_size(size_t bytes, unsigned flags, const pw_site *site) {
     struct rlimit limit;
     if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && bytes > limit.rlim_cur)
         return pw_fail(PEERWIN_ERR_NO_MEMORY, site,
                        "%zu bytes exceed the file size limit (ulimit -f), which counts for shared memory", bytes);
-    size_t available = flags & PW_SPARSE ? SIZE_MAX : available_memory();
+    size_t available = flags & PW_SPARSE ? SIZE_MAX : pw_memory_available("", bytes);
     if (bytes > available)
-        return pw_fail(PEERWIN_ERR_NO_MEMORY, site, "%zu bytes were asked for and %zu are available", bytes, available);
+        return pw_fail(
+            PEERWIN_ERR_NO_MEMORY, site,
+            "%zu bytes were asked for and %zu are available, of the machine or of the process's control group", bytes,
+            available);
     return PEERWIN_OK;
 }
 

@@ -104,7 +104,7 @@ static void *help(void *argument) {
 }
 
 static int useful_threads(const work *w) {
-    size_t portions = (w->count + PORTION - 1) / PORTION;
+    size_t portions = (w->count - w->next + PORTION - 1) / PORTION;
     return portions < PW_PAGES_THREADS ? (int)portions : PW_PAGES_THREADS;
 }
 
