@@ -577,7 +577,8 @@ PEERWIN_API PEERWIN_MUST_USE peerwin_status peerwin_halo_create_cart(peerwin_win
 /**
  * Begins an exchange: lets my neighbours overwrite my ghosts, unless peerwin_halo_release did, and pushes each of my
  * faces as soon as its receiver allows it. Not collective: it waits for no rank but those that get faces from me. In
- * host space it blocks until they are pushed; in CUDA space the stream does.
+ * host space it blocks until they are pushed; in CUDA space the stream does, and, unless I released my ghosts before,
+ * it may wait for my neighbours' starts too, so that small faces need no step of their own in finish.
  *
  * While the stream captures, start and finish become part of the graph, on all ranks alike; a graph holds whole
  * exchanges, may run again and again, and must not be launched between a release and the next start outside of it.

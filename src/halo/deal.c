@@ -24,12 +24,13 @@ static uint64_t divide_up(uint64_t a, uint64_t b) {
     return a / b + (a % b != 0);
 }
 
-void pw_deal_add(pw_deal *d, const pw_moves *moves, const pw_halo_neighbor *neighbor, int words, size_t pitch) {
+void pw_deal_add(pw_deal *d, const pw_moves *moves, const pw_halo_neighbor *neighbor, int words, size_t half) {
     pw_target *t = &d->targets[d->num_targets++];
     *t = (pw_target){.moves = moves, .neighbor = neighbor, .words = words, .laid = d->moves + d->num_moves};
     for (int i = 0; i < moves->count; i++)
         d->moves[d->num_moves++] =
-            words ? pw_lay_words(&moves->list[i], d->takes, words, pitch) : pw_lay_move(&moves->list[i]);
+            words ? pw_lay_words(&moves->list[i], d->takes, words, half, 2 * half * (size_t)d->series)
+                  : pw_lay_move(&moves->list[i]);
 }
 
 /* ---- parts and blocks ---- */

@@ -24,13 +24,14 @@ typedef struct {
     uint32_t num_targets, num_moves;
     uint32_t per_part; /* items */
     uint32_t num_blocks;
+    int series; /* whose words they are */
     int takes, unpacks, waits, apart;
     pw_push_move *moves;
     size_t blocks, parts, laid;
 } pw_deal;
 
-/* Takes in a target; there is room. `words` is as above, `pitch` that of their halves. */
-void pw_deal_add(pw_deal *d, const pw_moves *moves, const pw_halo_neighbor *neighbor, int words, size_t pitch);
+/* Takes in a target; there is room. `words` is as above, and each of their halves has `half` bytes. */
+void pw_deal_add(pw_deal *d, const pw_moves *moves, const pw_halo_neighbor *neighbor, int words, size_t half);
 
 /* All are in: settles how long parts are, and whether blocks wait, if they may. `share`: multiprocessors for them. */
 void pw_deal_settle(pw_deal *d, int may_wait, uint64_t share);

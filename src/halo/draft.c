@@ -59,8 +59,8 @@ void pw_draft_choose_words(pw_draft *d) {
     const peerwin_ctx *ctx = halo->ctx;
     const uint64_t most = PW_ARENA_SIGNALS_BYTES / sizeof(uint64_t) / 2;
     if (!pw_on_streams(ctx) || !ctx->kernels_wait ||
-        pw_halo_handshake(halo) + 2 * PW_HALO_MOST_WORDS > PW_HALO_MOST_SIGNALS ||
-        2 * (words_in_use(ctx) + PW_HALO_MOST_WORDS) > most)
+        pw_halo_handshake(halo) + PW_HALO_ROOMS * PW_HALO_MOST_WORDS > PW_HALO_MOST_SIGNALS ||
+        PW_HALO_ROOMS * (words_in_use(ctx) + PW_HALO_MOST_WORDS) > most)
         return;
     for (int rank = 0; rank < ctx->size; rank++) {
         int data = 0;
@@ -138,7 +138,7 @@ peerwin_status pw_draft_check_targets(const pw_draft *d, const pw_site *site) {
 
 /* ---- moves */
 
-/* Where the words of a face are at a rank, in its first half. */
+/* Where the words of a face are at a rank, in its first room. */
 static char *words_at(const peerwin_halo *halo, int rank, const pw_face_record *record) {
     const uint64_t data = data_to(halo, rank) == PW_WORD_DATA ? PW_WORD_DATA : PW_WORD_DATA_LEAST;
     const uint64_t first = record->word_place / data;

@@ -25,6 +25,9 @@ enum { PW_HALO_SENDS_TO_ME = 1, PW_HALO_GETS_FROM_ME = 2 };
 /* A rank gets its faces as words if there are at most so many; signals of a plan's window. */
 enum { PW_HALO_MOST_WORDS = 4096, PW_HALO_MOST_SIGNALS = 65536 };
 
+/* Rooms for words: two for exchanges on streams, by turns, and two for those in graphs. */
+enum { PW_HALO_ROOMS = 4 };
+
 /*
  * Faces of at most so many bytes are staged whatever their rows: a copy more takes less time than a wait more. Where
  * ranks outnumber processors, a neighbour that has not released its ghosts may not even have had its turn yet.
@@ -44,11 +47,11 @@ typedef struct {
     unsigned roles;
     int done;        /* its part of the start or finish that is running */
     pw_moves push;   /* from my segments to its segments */
-    pw_moves post;   /* from my segments to its staging area, or, in graphs, its words */
+    pw_moves post;   /* from my segments to its staging area, or, in CUDA space, its words */
     pw_moves spread; /* from my staging area, or my words, to my segments */
     pw_moves unpack; /* CUDA space: from my staging area to my segments */
     size_t half;     /* bytes of half its staging area */
-    int takes_words; /* in graphs its faces come as words of so many bytes of data; 0 = as they are */
+    int takes_words; /* CUDA space: its faces come as words of so many bytes of data; 0 = as they are */
 } pw_halo_neighbor;
 
 /* STARTING and FINISHING: timed out, and to be repeated. CAPTURED: a graph has the start, and wants the finish. */
@@ -68,10 +71,11 @@ struct peerwin_halo {
     int large;              /* pushes take longer than a fence */
     pw_moves own;           /* from my segments to my segments */
     pw_move *moves;         /* memory of all lists of moves */
-    pw_halo_table table;    /* CUDA space, as the next four: */
+    pw_halo_table table;    /* CUDA space, as the next five: */
     void *start_node;       /* the start that was captured last, if finish may join it, ... */
     uint64_t start_capture; /* ... and its capture */
-    uint64_t words;         /* signals behind the handshake's: room for the words of small faces, twice so many */
+    int joined;             /* the exchange that was started needs no finish on its stream */
+    uint64_t words;         /* signals of a room for the words of small faces; the rooms are behind the handshake's */
     int takes_words;        /* the same of mine */
     peerwin_face *received; /* the plan's */
     peerwin_win **windows;  /* the same */

@@ -78,13 +78,15 @@ uint64_t pw_box_word_data(const void *base, const peerwin_box *box) {
 }
 
 /* Either end may move two full words at once, whatever the other does. */
-pw_push_move pw_lay_words(const pw_move *move, int takes, int data, size_t pitch) {
+pw_push_move pw_lay_words(const pw_move *move, int takes, int data, size_t pitch, size_t past) {
     const uint64_t bits = takes ? bits_of(move->to, &move->to_box) : bits_of(move->from, &move->from_box);
     const uint32_t pair = 2 * PW_WORD_DATA;
     pw_push_move laid = {
         .cell = data == PW_WORD_DATA && bits % pair == 0 ? pair : (uint32_t)data, .even = 1, .words = 1};
     laid.to = side_of(move->to, &move->to_box, move->to_box.count[0] / laid.cell);
     laid.from = side_of(move->from, &move->from_box, move->from_box.count[0] / laid.cell);
-    *(takes ? &laid.from.plane : &laid.to.plane) = pitch;
+    pw_push_side *words = takes ? &laid.from : &laid.to;
+    words->base += past;
+    words->plane = pitch;
     return laid;
 }

@@ -23,9 +23,9 @@ pw_push_move pw_lay_move(const pw_move *move);
 
 /*
  * From a box to words, or, if it `takes`, from words to a box; the words are a box without gaps, `data` bytes in each,
- * and their two halves `pitch` bytes apart.
+ * and their two halves `pitch` bytes apart. They begin `past` bytes after where the move has them.
  */
-pw_push_move pw_lay_words(const pw_move *move, int takes, int data, size_t pitch);
+pw_push_move pw_lay_words(const pw_move *move, int takes, int data, size_t pitch, size_t past);
 
 /* How many bytes of that box of a segment a word can carry; 0 = none. */
 uint64_t pw_box_word_data(const void *base, const peerwin_box *box);

@@ -237,7 +237,7 @@ static peerwin_status make_window(pw_draft *d, const pw_site *site) {
     peerwin_win_config_init(&config);
     config.neighbors = d->ranks;
     config.num_neighbors = halo->num_neighbors;
-    config.num_signals = pw_halo_handshake(halo) + 2 * (unsigned)halo->words;
+    config.num_signals = pw_halo_handshake(halo) + PW_HALO_ROOMS * (unsigned)halo->words;
     config.name = "halo plan";
     peerwin_status status =
         pw_win_make(halo->ctx, pw_on_streams(halo->ctx) ? halo->half : 2 * halo->half, &config, &halo->win, site);

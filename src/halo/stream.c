@@ -10,10 +10,15 @@
  * by one batch of memory operations, and the kernel only pushes and tells. All grants of a start are given before its
  * waits, so whatever leads to the end of a wait stands before it in every stream.
  *
+ * Where kernels may wait, small faces travel as words (memory/kernels.h). They may come before the grant of their
+ * exchange, and are taken to the ghosts by a kernel. That of start does so at once, and finish has nothing to do, if
+ * start would have to await these ranks anyhow: if all that send here also get faces from here, which without words it
+ * could not push before they start, or release. Who releases early wants to go on while the faces travel, and gets two
+ * kernels.
+ *
  * Exchanges in graphs have words of their own, since nobody knows how often a graph runs. Kernels that wait count them
- * in device memory, and small faces travel as words there (memory/kernels.h): the fewest steps in a row, but one launch
- * more than a wait of the stream. Elsewhere the words are flags: 1 and 0, written by the stream, and whoever has
- * awaited a 1 resets it before it does what lets the other side write it again.
+ * in device memory. Elsewhere the words are flags: 1 and 0, written by the stream, and whoever has awaited a 1 resets
+ * it before it does what lets the other side write it again.
  *
  * What fails changes nothing here and may be repeated: the words that it raised are raised to the same once more, what
  * it awaited is awaited again, and the kernel that moves is given last.
@@ -107,18 +112,35 @@ static pw_push_args push_args(const exchange *x, int grants, int waits) {
     return args;
 }
 
-/* Moves everything; grants and waits if the plan's blocks do that themselves. */
-static peerwin_status push(exchange *x, int grants, int waits) {
+/* The kernel of start is that of finish as well. */
+static void take_too(const exchange *x, pw_push_args *args) {
+    const pw_halo_work *take = &x->halo->table.take[x->series];
+    args->num_takes = take->num_blocks;
+    args->take_apart = take->apart != 0;
+    args->take_parts = take->parts;
+    args->take_moves = take->moves;
+}
+
+/*
+ * Moves everything; grants and waits if the plan's blocks do that themselves. Whoever comes late has not granted: these
+ * are the words to look at, even if it is faces that are awaited.
+ */
+static peerwin_status push(exchange *x, int grants, int waits, int joined) {
     const pw_halo_table *table = &x->halo->table;
+    pw_gpu *gpu = x->halo->ctx->gpu;
     const pw_launch_meeting meeting = meeting_of(x, table->starts);
-    const pw_push_args args = push_args(x, grants, waits);
+    pw_push_args args = push_args(x, grants, waits);
     if (args.num_blocks == 0)
         return PEERWIN_OK;
+    if (joined)
+        take_too(x, &args);
     if (waits && !is_counted(x))
         expect(x, PW_HALO_GRANT, PW_HALO_GETS_FROM_ME);
     if (waits)
         pw_watchdog_expect_kernels(x->halo->ctx);
-    return pw_launch_push(x->halo->ctx->gpu, x->step.stream, &meeting, &args, x->step.site);
+    if (table->ready && x->step.capture == 0)
+        return pw_launch_ready_push(gpu, table->ready, x->step.stream, &meeting, &args, x->step.site);
+    return pw_launch_push(gpu, x->step.stream, &meeting, &args, x->step.site);
 }
 
 /*
@@ -172,12 +194,12 @@ static peerwin_status grant_and_await_by_kernel(exchange *x) {
     return x->halo->num_neighbors > 0 ? await_by_kernel(x, table->starts, &args) : PEERWIN_OK;
 }
 
-static peerwin_status start(exchange *x, int grants) {
+static peerwin_status start(exchange *x, int grants, int joined) {
     const pw_halo_work *work = &x->halo->table.push[x->series];
     if (work->waits && work->num_blocks > 0 && !x->flags)
-        return push(x, grants, 1);
+        return push(x, grants, 1, joined);
     peerwin_status status = is_counted(x) ? grant_and_await_by_kernel(x) : grant_and_await(x, grants);
-    return status == PEERWIN_OK ? push(x, 0, 0) : status;
+    return status == PEERWIN_OK ? push(x, 0, 0, 0) : status;
 }
 
 /* ---- finish ---- */
@@ -205,7 +227,7 @@ static int is_forked(const exchange *x, void *node) {
 }
 
 static void note_start(exchange *x) {
-    x->halo->start_node = is_counted(x) && x->halo->table.joins ? last_node(x) : NULL;
+    x->halo->start_node = is_counted(x) && x->halo->table.joins[x->series] ? last_node(x) : NULL;
     x->halo->start_capture = x->step.capture;
 }
 
@@ -218,11 +240,8 @@ static int join_start(exchange *x) {
         return 0;
     const pw_launch_meeting meeting = meeting_of(x, table->starts);
     pw_push_args args = push_args(x, 1, 1);
+    take_too(x, &args);
     args.over = NULL;
-    args.num_takes = table->take.num_blocks;
-    args.take_apart = table->take.apart != 0;
-    args.take_parts = table->take.parts;
-    args.take_moves = table->take.moves;
     args.done = table->done;
     return pw_launch_push_instead(halo->ctx->gpu, node, &meeting, &args);
 }
@@ -236,17 +255,24 @@ static peerwin_status await_arrivals(exchange *x) {
     return status == PEERWIN_OK ? pw_stream_acquire(x->halo->ctx, x->step.stream, x->step.site) : status;
 }
 
-/* Faces that travel as words bring no arrival. If a kernel follows that unpacks, that one counts. */
-static peerwin_status count_arrivals(exchange *x) {
+/*
+ * Faces that travel as words bring no arrival; those who send them are known to be late by their grants, as in push. In
+ * graphs this kernel counts, or, if one follows that unpacks, that one.
+ */
+static peerwin_status await_or_take(exchange *x) {
     const peerwin_halo *halo = x->halo;
     const pw_halo_table *table = &halo->table;
+    const pw_halo_work *take = &table->take[x->series];
     const pw_await_args args = {.waits = table->arrivals[x->series],
                                 .num_waits = halo->takes_words ? 0 : table->num_sources,
-                                .parts = table->take.parts,
-                                .moves = table->take.moves,
-                                .num_blocks = table->take.num_blocks,
-                                .over = table->unpack[x->series].num_blocks > 0 ? NULL : table->starts,
-                                .apart = table->take.apart != 0};
+                                .parts = take->parts,
+                                .moves = take->moves,
+                                .num_blocks = take->num_blocks,
+                                .over =
+                                    !is_counted(x) || table->unpack[x->series].num_blocks > 0 ? NULL : table->starts,
+                                .apart = take->apart != 0};
+    if (!is_counted(x))
+        expect(x, PW_HALO_GRANT, PW_HALO_GETS_FROM_ME);
     return halo->num_neighbors > 0 ? await_by_kernel(x, table->finishes, &args) : PEERWIN_OK;
 }
 
@@ -254,8 +280,8 @@ static peerwin_status await_faces(exchange *x) {
     const peerwin_halo *halo = x->halo;
     const pw_halo_table *table = &halo->table;
     const pw_await_args args = {.waits = table->arrivals[x->series], .num_waits = table->num_sources};
-    if (is_counted(x))
-        return count_arrivals(x);
+    if (is_counted(x) || (halo->takes_words && table->num_sources > 0))
+        return await_or_take(x);
     if (table->num_sources == 0)
         return PEERWIN_OK;
     if (!halo->ctx->kernels_wait || table->num_sources <= PW_HALO_FEW_WORDS)
@@ -285,9 +311,12 @@ static peerwin_status start_now(exchange *x) {
     if (halo->state != PW_HALO_IDLE)
         return pw_halo_refuse(halo, "start", x->step.site);
     x->epoch = halo->epoch + 1;
-    peerwin_status status = start(x, !is_released(halo));
+    const int grants = !is_released(halo);
+    const int joined = grants && halo->table.joins[x->series];
+    peerwin_status status = start(x, grants, joined);
     if (status != PEERWIN_OK)
         return status;
+    halo->joined = joined;
     halo->epoch = halo->granted = x->epoch;
     halo->state = PW_HALO_STARTED;
     return PEERWIN_OK;
@@ -298,7 +327,7 @@ static peerwin_status finish_now(exchange *x) {
     if (halo->state != PW_HALO_STARTED)
         return pw_halo_refuse(halo, "finish", x->step.site);
     x->epoch = halo->epoch;
-    peerwin_status status = finish(x);
+    peerwin_status status = halo->joined ? PEERWIN_OK : finish(x);
     if (status == PEERWIN_OK)
         halo->state = PW_HALO_IDLE;
     return status;
@@ -330,7 +359,7 @@ static peerwin_status start_in_graph(exchange *x) {
         return pw_fail(PEERWIN_ERR_STATE, x->step.site,
                        "the ghosts of halo plan %u were released already, which only a start outside of graphs can use",
                        halo->plan.ordinal);
-    peerwin_status status = start(x, 1);
+    peerwin_status status = start(x, 1, 0);
     if (status != PEERWIN_OK)
         return status;
     halo->state = PW_HALO_CAPTURED;

@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TAKE = PW_HALO_SERIES, UNPACK, DEALS = UNPACK + PW_HALO_SERIES };
+enum { TAKE = PW_HALO_SERIES, UNPACK = TAKE + PW_HALO_SERIES, DEALS = UNPACK + PW_HALO_SERIES };
 
 /* The table as the host makes it. */
 typedef struct {
@@ -35,13 +35,12 @@ static void add_target(const layout *l, pw_deal *d, const pw_moves *moves, const
     pw_deal_add(d, moves, neighbor, words, l->halo->words * sizeof(uint64_t));
 }
 
-static void list_targets(const layout *l, pw_deal *d, int series) {
+static void list_targets(const layout *l, pw_deal *d) {
     const peerwin_halo *halo = l->halo;
     for (int i = 0; i < halo->num_neighbors; i++) {
         const pw_halo_neighbor *n = &halo->neighbors[i];
-        const int words = series == PW_SERIES_CAPTURED ? n->takes_words : 0;
         if (n->roles & PW_HALO_GETS_FROM_ME)
-            add_target(l, d, words ? &n->post : &n->push, n, words);
+            add_target(l, d, n->takes_words ? &n->post : &n->push, n, n->takes_words);
     }
     if (halo->own.count > 0)
         add_target(l, d, &halo->own, NULL, 0);
@@ -63,10 +62,10 @@ static int is_packed(const peerwin_halo *halo) {
 }
 
 /* Those that wait do so for all that comes, so they are finish; what comes as words needs none. */
-static void list_unpacks(const layout *l, pw_deal *d, int series) {
+static void list_unpacks(const layout *l, pw_deal *d) {
     const peerwin_halo *halo = l->halo;
     d->unpacks = 1;
-    if (!is_packed(halo) || (series == PW_SERIES_CAPTURED && halo->takes_words))
+    if (!is_packed(halo) || halo->takes_words)
         return;
     for (int i = 0; i < halo->num_neighbors; i++)
         if (halo->neighbors[i].roles & PW_HALO_SENDS_TO_ME)
@@ -79,11 +78,12 @@ static void list_all(layout *l) {
         l->num_sources += (halo->neighbors[i].roles & PW_HALO_SENDS_TO_ME) != 0;
         l->num_targets += (halo->neighbors[i].roles & PW_HALO_GETS_FROM_ME) != 0;
     }
-    for (int series = 0; series < PW_HALO_SERIES; series++)
-        list_targets(l, &l->deals[series], series);
-    for (int series = 0; series < PW_HALO_SERIES; series++)
-        list_unpacks(l, &l->deals[UNPACK + series], series);
-    list_sources(l, &l->deals[TAKE]);
+    for (int series = 0; series < PW_HALO_SERIES; series++) {
+        l->deals[series].series = l->deals[TAKE + series].series = series;
+        list_targets(l, &l->deals[series]);
+        list_sources(l, &l->deals[TAKE + series]);
+        list_unpacks(l, &l->deals[UNPACK + series]);
+    }
 }
 
 /* ---- the image ---- */
@@ -163,7 +163,7 @@ static void write_deal(const layout *l, int number) {
         const uint32_t blocks = (uint32_t)pw_deal_blocks(&d->targets[i], d->per_part);
         pw_deal_write_parts(d, &d->targets[i], part);
         part += (size_t)blocks * PW_PUSH_WARPS;
-        for (uint32_t k = 0; k < blocks && number != TAKE; k++)
+        for (uint32_t k = 0; k < blocks && !d->takes; k++)
             *block++ = d->unpacks ? unpacking_block(l, number - UNPACK, i, blocks) : block_of(l, number, i, blocks);
     }
     pw_deal_write_moves(d, l->bytes);
@@ -186,9 +186,9 @@ static void point(pw_halo_table *table, const layout *l) {
     table->finishes = table->starts + 1;
     table->done = (uint32_t *)(void *)(table->starts + 2);
     table->tickets = (uint32_t *)(void *)(base + l->tickets);
-    table->take = work_of(base, &l->deals[TAKE]);
     for (uint32_t series = 0; series < PW_HALO_SERIES; series++) {
         table->push[series] = work_of(base, &l->deals[series]);
+        table->take[series] = work_of(base, &l->deals[TAKE + series]);
         table->unpack[series] = work_of(base, &l->deals[UNPACK + series]);
         table->grants[series] = (uint64_t *const *)(void *)(base + l->grants) + series * l->num_sources;
         table->arrivals[series] = (const uint64_t *const *)(void *)(base + l->arrivals) + series * l->num_sources;
@@ -213,10 +213,31 @@ static uint64_t share_of(const layout *l) {
 }
 
 /* All blocks of both must be there at once, and all that comes must come as words. */
-static int can_join(const layout *l) {
-    const pw_deal *push = &l->deals[PW_SERIES_CAPTURED];
+static int can_join(const layout *l, int series) {
+    const pw_deal *push = &l->deals[series];
     return push->waits && push->num_blocks > 0 && (l->num_sources == 0 || l->halo->takes_words) &&
-           push->num_blocks + l->deals[TAKE].num_blocks < share_of(l);
+           push->num_blocks + l->deals[TAKE + series].num_blocks < share_of(l);
+}
+
+/* All whose faces come here get some from here: then start waits for nobody whom it might not wait for anyhow. */
+static int is_mutual(const peerwin_halo *halo) {
+    for (int i = 0; i < halo->num_neighbors; i++)
+        if (halo->neighbors[i].roles == PW_HALO_SENDS_TO_ME)
+            return 0;
+    return 1;
+}
+
+/* Large plans have other things to do than to wait for a launch. */
+static peerwin_status keep_ready(const layout *l, const pw_site *site) {
+    pw_halo_table *table = &l->halo->table;
+    if (!table->joins[PW_SERIES_EAGER])
+        return PEERWIN_OK;
+    peerwin_status status = pw_ready_push_new(l->halo->ctx->gpu, site, &table->ready);
+    if (status == PEERWIN_OK)
+        return status;
+    status = pw_gpu_drop(l->halo->ctx->gpu, table->memory, status);
+    table->memory = NULL;
+    return status;
 }
 
 static peerwin_status make(layout *l, const pw_site *site) {
@@ -237,9 +258,10 @@ static peerwin_status make(layout *l, const pw_site *site) {
     point(table, l);
     table->num_sources = (uint32_t)l->num_sources;
     table->num_targets = (uint32_t)l->num_targets;
-    table->joins = can_join(l);
+    table->joins[PW_SERIES_EAGER] = can_join(l, PW_SERIES_EAGER) && is_mutual(l->halo);
+    table->joins[PW_SERIES_CAPTURED] = can_join(l, PW_SERIES_CAPTURED);
     table->one_device = on_one_device(l->halo);
-    return PEERWIN_OK;
+    return keep_ready(l, site);
 }
 
 /* Room for whatever the deals may hold. */
@@ -247,9 +269,10 @@ static int take_memory(layout *l) {
     const peerwin_halo *halo = l->halo;
     size_t moves = (size_t)halo->own.count;
     int all = 1;
-    for (int i = 0; i < halo->num_neighbors; i++)
-        moves +=
-            (size_t)(halo->neighbors[i].push.count + halo->neighbors[i].spread.count + halo->neighbors[i].unpack.count);
+    for (int i = 0; i < halo->num_neighbors; i++) {
+        const pw_halo_neighbor *n = &halo->neighbors[i];
+        moves += (size_t)(n->push.count + n->post.count + n->spread.count + n->unpack.count);
+    }
     for (int i = 0; i < DEALS; i++) {
         l->deals[i].targets = calloc((size_t)halo->num_neighbors + 1, sizeof(pw_target));
         l->deals[i].moves = calloc(moves + 1, sizeof(pw_push_move));
@@ -273,7 +296,10 @@ void pw_halo_table_free(peerwin_halo *halo) {
     peerwin_ctx *ctx = halo->ctx;
     if (!halo->table.memory)
         return;
-    if (pw_space_enter_to_release(ctx, PW_SITE("peerwin_halo_free", "release", ctx->rank, PW_NONE))) {
+    const int entered = pw_space_enter_to_release(ctx, PW_SITE("peerwin_halo_free", "release", ctx->rank, PW_NONE));
+    pw_ready_push_free(entered ? ctx->gpu : NULL, halo->table.ready);
+    halo->table.ready = NULL;
+    if (entered) {
         (void)pw_gpu_drop(ctx->gpu, halo->table.memory, PEERWIN_OK);
         pw_space_leave(ctx);
     }

@@ -9,6 +9,7 @@
 #define PW_HALO_TABLE_H
 
 #include "memory/kernels.h"
+#include "memory/launch.h"
 #include "window/window.h"
 
 typedef struct peerwin_halo peerwin_halo;
@@ -33,7 +34,7 @@ typedef struct {
 typedef struct {
     void *memory; /* NULL: none */
     pw_halo_work push[PW_HALO_SERIES];
-    pw_halo_work take;                   /* in graphs: the words of small faces; no blocks if they come as they are */
+    pw_halo_work take[PW_HALO_SERIES];   /* the words of small faces; no blocks if they come as they are */
     pw_halo_work unpack[PW_HALO_SERIES]; /* what came packed; no blocks if nothing does */
     uint32_t *tickets;
     uint64_t *starts, *finishes;                     /* in graphs: exchanges that are over, for the kernels of either */
@@ -42,8 +43,9 @@ typedef struct {
     const uint64_t *const *arrivals[PW_HALO_SERIES]; /* ... what they tell me, */
     const uint64_t *const *permits[PW_HALO_SERIES];  /* ... and what those that I push to let me do */
     uint32_t num_sources, num_targets;
-    int joins;      /* in graphs one kernel may be start and finish */
-    int one_device; /* nobody beyond this device sees what its kernels do */
+    int joins[PW_HALO_SERIES]; /* one kernel may be start and finish */
+    pw_ready *ready;           /* the push of exchanges on streams, if it is kept ready */
+    int one_device;            /* nobody beyond this device sees what its kernels do */
 } pw_halo_table;
 
 /* The moves of the plan are settled. The gpu is entered. On failure there is none. */

@@ -11,15 +11,17 @@
 #include "memory/driver.h"
 #include "memory/gpu.h"
 #include "memory/kernels.h"
+#include "memory/launch.h"
 
 enum { PW_STAGING_BYTES = 64 << 10, PW_REPORT_BYTES = 64, PW_WITNESSES = 4 };
 
 /* A kernel kept ready (ready.h). */
-typedef struct {
+struct pw_ready {
+    int kernel;
     CUgraph graph;
     CUgraphNode node;
     CUgraphExec exec;
-} pw_ready;
+};
 
 struct pw_gpu {
     pw_driver *driver;

@@ -199,10 +199,10 @@ typedef struct {
 } pw_push_part;
 
 /*
- * Small faces in graphs go to words at the target: 4 or 2 bytes of the face and 32 bits of the epoch each, so that
- * whoever sees the epoch has the bytes, and nothing need be fenced or told. There are two halves, used by turns,
- * `plane` bytes apart; cells of 8 bytes take two words, those of 4 or 2 one. Such a block waits for the grant of an
- * exchange before: `behind`.
+ * Small faces go to words at the target: 4 or 2 bytes of the face and 32 bits of the epoch each, so that whoever sees
+ * the epoch has the bytes, and nothing need be fenced or told. There are two halves, used by turns, `plane` bytes
+ * apart; cells of 8 bytes take two words, those of 4 or 2 one. Such a block waits for the grant of an exchange before:
+ * `behind`.
  */
 typedef struct {
     const uint64_t *grant; /* mine: the target's permission; NULL = none is needed */
@@ -230,13 +230,13 @@ typedef struct pw_push_args {
     uint32_t waits; /* for the targets' grants; else the stream has */
     uint32_t apart; /* every part has a move of its own, that of its number: one step less in a row */
     uint32_t behind;
-    /* In graphs whose finish follows start at once both are one kernel: further blocks take words, as of AWAIT. All
-       blocks look for the epoch, so the one that is done last counts it. */
+    /* If start and finish are one kernel, further blocks take words, as of AWAIT. In graphs all blocks look for the
+       epoch, so the one that is done last counts it. */
     uint32_t num_takes; /* blocks */
     uint32_t take_apart;
     const pw_push_part *take_parts;
     const pw_push_move *take_moves;
-    uint32_t *done; /* blocks, 0 before and after; NULL = there is a finish of its own */
+    uint32_t *done; /* blocks, 0 before and after; NULL = nobody looks, or there is a finish of its own */
 } pw_push_args;
 
 /*

@@ -325,10 +325,10 @@ static uint32_t next_peers(const pw_launch_meeting *m, const pw_launch_places *m
 }
 
 /* Who knows its epoch is in no graph of a program's. */
-static peerwin_status launch_meeting(pw_gpu *gpu, peerwin_stream stream, int kernel, unsigned lanes, int known,
-                                     void *args, const pw_site *site) {
-    return known ? pw_ready_launch(gpu, stream, kernel, lanes, args, site)
-                 : launch(gpu, stream, kernel, 1, lanes, args, site);
+static peerwin_status launch_meeting(pw_gpu *gpu, peerwin_stream stream, const pw_ready *ready, unsigned lanes,
+                                     int known, void *args, const pw_site *site) {
+    return known ? pw_ready_launch(gpu, ready, stream, 1, lanes, args, site)
+                 : launch(gpu, stream, ready->kernel, 1, lanes, args, site);
 }
 
 static unsigned lanes_for(size_t work) {
@@ -342,8 +342,8 @@ peerwin_status pw_launch_barrier(pw_gpu *gpu, peerwin_stream stream, const pw_la
     for (int done = 0; done < meeting->size && status == PEERWIN_OK;) {
         args.num_peers = next_peers(meeting, mine, &done, args.peers);
         args.waits = done == meeting->size;
-        status = launch_meeting(gpu, stream, PW_KERNEL_BARRIER, lanes_for((size_t)meeting->size), meeting->known, &args,
-                                site);
+        status = launch_meeting(gpu, stream, &gpu->ready_barrier, lanes_for((size_t)meeting->size), meeting->known,
+                                &args, site);
         *given |= status == PEERWIN_OK;
     }
     return status;
@@ -369,7 +369,7 @@ peerwin_status pw_launch_reduce(pw_gpu *gpu, peerwin_stream stream, const pw_lau
         args.num_peers = next_peers(meeting, mine, &done, args.peers);
         args.parts = (args.num_peers > 0 ? PW_REDUCE_PUBLISH : 0u) |
                      (done == meeting->size ? values->parts & PW_REDUCE_COMBINE : 0u);
-        status = launch_meeting(gpu, stream, PW_KERNEL_REDUCE, lanes, meeting->known, &args, site);
+        status = launch_meeting(gpu, stream, &gpu->ready_reduce, lanes, meeting->known, &args, site);
         *given |= status == PEERWIN_OK;
     } while (done < meeting->size && status == PEERWIN_OK);
     return status;
@@ -386,6 +386,13 @@ peerwin_status pw_launch_push(pw_gpu *gpu, peerwin_stream stream, const pw_launc
     pw_push_args args = *push;
     args.meeting = meeting_of(gpu, meeting);
     return launch(gpu, stream, PW_KERNEL_PUSH, push_blocks(&args), PW_PUSH_LANES, &args, site);
+}
+
+peerwin_status pw_launch_ready_push(pw_gpu *gpu, const pw_ready *ready, peerwin_stream stream,
+                                    const pw_launch_meeting *meeting, const pw_push_args *push, const pw_site *site) {
+    pw_push_args args = *push;
+    args.meeting = meeting_of(gpu, meeting);
+    return pw_ready_launch(gpu, ready, stream, push_blocks(&args), PW_PUSH_LANES, &args, site);
 }
 
 int pw_launch_push_instead(pw_gpu *gpu, void *node, const pw_launch_meeting *meeting, const pw_push_args *push) {

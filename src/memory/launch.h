@@ -99,6 +99,17 @@ typedef struct pw_push_args pw_push_args;
 typedef struct pw_await_args pw_await_args;
 PEERWIN_MUST_USE peerwin_status pw_launch_push(pw_gpu *gpu, peerwin_stream stream, const pw_launch_meeting *meeting,
                                                const pw_push_args *push, const pw_site *site);
+/*
+ * The same for a stream that does not capture, by a kernel kept ready (ready.h) for a plan: all its launches are one
+ * sequence. Made with the plan and freed with it, the gpu being entered; where that cannot be, NULL gives back what the
+ * host has of it.
+ */
+typedef struct pw_ready pw_ready;
+PEERWIN_MUST_USE peerwin_status pw_ready_push_new(pw_gpu *gpu, const pw_site *site, pw_ready **ready_out);
+void pw_ready_push_free(pw_gpu *gpu, pw_ready *ready);
+PEERWIN_MUST_USE peerwin_status pw_launch_ready_push(pw_gpu *gpu, const pw_ready *ready, peerwin_stream stream,
+                                                     const pw_launch_meeting *meeting, const pw_push_args *push,
+                                                     const pw_site *site);
 /* Makes a captured push, a node of a graph, this one: 1 if that was possible. */
 int pw_launch_push_instead(pw_gpu *gpu, void *node, const pw_launch_meeting *meeting, const pw_push_args *push);
 PEERWIN_MUST_USE peerwin_status pw_launch_await(pw_gpu *gpu, peerwin_stream stream, const pw_launch_meeting *meeting,

@@ -6,11 +6,9 @@
  */
 #include "memory/ready.h"
 
+#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
-
-static pw_ready *ready_for(pw_gpu *gpu, int kernel) {
-    return kernel == PW_KERNEL_BARRIER ? &gpu->ready_barrier : &gpu->ready_reduce;
-}
 
 static void drop(const pw_gpu *gpu, pw_ready *ready, peerwin_status first) {
     if (ready->exec)
@@ -21,14 +19,15 @@ static void drop(const pw_gpu *gpu, pw_ready *ready, peerwin_status first) {
 }
 
 /* The handles of what failed are nobody's. */
-static CUresult make(const pw_gpu *gpu, int kernel, pw_ready *ready, const char **call_out) {
+static CUresult make(const pw_gpu *gpu, pw_ready *ready, const char **call_out) {
     union {
         pw_barrier_args barrier;
         pw_reduce_args reduce;
+        pw_push_args push;
     } args;
     void *params[] = {&args};
     memset(&args, 0, sizeof args);
-    const CUDA_KERNEL_NODE_PARAMS_v2 node = pw_node_params(gpu, kernel, 1, PW_MEETING_LANES, params);
+    const CUDA_KERNEL_NODE_PARAMS_v2 node = pw_node_params(gpu, ready->kernel, 1, PW_MEETING_LANES, params);
     *call_out = "cuGraphCreate";
     CUresult code = gpu->driver->cuGraphCreate(&ready->graph, 0);
     if (code != CUDA_SUCCESS) {
@@ -46,10 +45,10 @@ static CUresult make(const pw_gpu *gpu, int kernel, pw_ready *ready, const char 
     return code;
 }
 
-static peerwin_status open_one(pw_gpu *gpu, int kernel, const pw_site *site) {
+static peerwin_status open_one(const pw_gpu *gpu, int kernel, pw_ready *ready, const pw_site *site) {
     const char *call = NULL;
-    pw_ready *ready = ready_for(gpu, kernel);
-    CUresult code = make(gpu, kernel, ready, &call);
+    ready->kernel = kernel;
+    CUresult code = make(gpu, ready, &call);
     if (code == CUDA_SUCCESS)
         return PEERWIN_OK;
     peerwin_status status = pw_fail_cuda(gpu->driver, site, code, call);
@@ -58,10 +57,10 @@ static peerwin_status open_one(pw_gpu *gpu, int kernel, const pw_site *site) {
 }
 
 peerwin_status pw_ready_open(pw_gpu *gpu, const pw_site *site) {
-    peerwin_status status = open_one(gpu, PW_KERNEL_BARRIER, site);
+    peerwin_status status = open_one(gpu, PW_KERNEL_BARRIER, &gpu->ready_barrier, site);
     if (status != PEERWIN_OK)
         return status;
-    status = open_one(gpu, PW_KERNEL_REDUCE, site);
+    status = open_one(gpu, PW_KERNEL_REDUCE, &gpu->ready_reduce, site);
     if (status != PEERWIN_OK)
         drop(gpu, &gpu->ready_barrier, status);
     return status;
@@ -72,11 +71,28 @@ void pw_ready_close(pw_gpu *gpu) {
     drop(gpu, &gpu->ready_barrier, PEERWIN_OK);
 }
 
-peerwin_status pw_ready_launch(pw_gpu *gpu, peerwin_stream stream, int kernel, unsigned lanes, void *args,
-                               const pw_site *site) {
+peerwin_status pw_ready_push_new(pw_gpu *gpu, const pw_site *site, pw_ready **ready_out) {
+    pw_ready *ready = calloc(1, sizeof *ready);
+    if (!ready)
+        return pw_fail_errno(site, ENOMEM, "calloc");
+    peerwin_status status = open_one(gpu, PW_KERNEL_PUSH, ready, site);
+    if (status == PEERWIN_OK)
+        *ready_out = ready;
+    else
+        free(ready);
+    return status;
+}
+
+void pw_ready_push_free(pw_gpu *gpu, pw_ready *ready) {
+    if (gpu && ready)
+        drop(gpu, ready, PEERWIN_OK);
+    free(ready);
+}
+
+peerwin_status pw_ready_launch(pw_gpu *gpu, const pw_ready *ready, peerwin_stream stream, unsigned blocks,
+                               unsigned lanes, void *args, const pw_site *site) {
     void *params[] = {args};
-    const pw_ready *ready = ready_for(gpu, kernel);
-    const CUDA_KERNEL_NODE_PARAMS_v2 node = pw_node_params(gpu, kernel, 1, lanes, params);
+    const CUDA_KERNEL_NODE_PARAMS_v2 node = pw_node_params(gpu, ready->kernel, blocks, lanes, params);
     CUresult code = gpu->driver->cuGraphExecKernelNodeSetParams(ready->exec, ready->node, &node);
     if (code != CUDA_SUCCESS)
         return pw_fail_cuda(gpu->driver, site, code, "cuGraphExecKernelNodeSetParams");

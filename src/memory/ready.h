@@ -6,8 +6,8 @@
  * a driver for CUDA 13.0 that takes 2.4 to 2.6 us of the host, and cuLaunchKernel 3.6 to 4.4 in the same minutes.
  *
  * A driver runs the launches of one graph one after the other, whatever streams they are on. So only kernels are kept
- * ready whose launches are one sequence anyway, as barriers are and all-reduces. What a stream captures is launched as
- * usual.
+ * ready whose launches are one sequence anyway, as barriers are and all-reduces, and the pushes of one halo plan, which
+ * has its own. What a stream captures is launched as usual.
  */
 #ifndef PW_MEMORY_READY_H
 #define PW_MEMORY_READY_H
@@ -20,8 +20,8 @@ PEERWIN_MUST_USE peerwin_status pw_ready_open(pw_gpu *gpu, const pw_site *site);
 /* Gives them back. Fine if there are none. */
 void pw_ready_close(pw_gpu *gpu);
 
-/* One block of `kernel` with `args`, on a stream that does not capture. */
-PEERWIN_MUST_USE peerwin_status pw_ready_launch(pw_gpu *gpu, peerwin_stream stream, int kernel, unsigned lanes,
-                                                void *args, const pw_site *site);
+/* Its kernel with `args`, on a stream that does not capture. */
+PEERWIN_MUST_USE peerwin_status pw_ready_launch(pw_gpu *gpu, const pw_ready *ready, peerwin_stream stream,
+                                                unsigned blocks, unsigned lanes, void *args, const pw_site *site);
 
 #endif

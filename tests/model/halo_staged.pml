@@ -2,9 +2,8 @@
  * Copyright (c) 2026, the peerwin contributors.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The staging area of halo plans in host space, src/halo/exchange.c, and with WORDS that of small faces in graphs on
- * devices, kernels PUSH and AWAIT in src/transfer/kernels.cu, and with PACKED that of thin faces on devices,
- * src/halo/stream.c.
+ * The staging area of halo plans in host space, src/halo/exchange.c, and with WORDS that of small faces on devices,
+ * kernels PUSH and AWAIT in src/transfer/kernels.cu, and with PACKED that of thin faces on devices, src/halo/stream.c.
  *
  * Modelled: N ranks, one plan whose faces are all staged, from each rank to those above it, or BOTH_WAYS: then ranks
  * wait for each other's faces too, and hardly need the grants. For every pair there is a word of grants at the sender, a

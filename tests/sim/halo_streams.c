@@ -19,14 +19,14 @@ enum { FIELDS = 4, MOST_FACES = 64 };
 
 /* Of this thread since the last call; all 0 on a real driver. */
 typedef struct {
-    unsigned long kernels, batches, others;
+    unsigned long kernels, graphs, batches, others;
 } work;
 
 static work count_work(void) {
     static unsigned long (*calls)(const char *);
     static void (*reset)(void);
     static void (*only)(int);
-    work w = {0, 0, 0};
+    work w = {0, 0, 0, 0};
     if (calls == NULL) {
         void *entries[] = {device_simulated("simcuda_calls"), device_simulated("simcuda_reset"),
                            device_simulated("simcuda_only_this_thread")};
@@ -38,6 +38,7 @@ static work count_work(void) {
         memcpy(&only, &entries[2], sizeof(only));
     }
     w.kernels = calls("cuLaunchKernel");
+    w.graphs = calls("cuGraphLaunch");
     w.batches = calls("cuStreamBatchMemOp");
     w.others = calls("cuStreamWriteValue64") + calls("cuStreamWaitValue64") + calls("cuMemcpyAsync") +
                calls("cuMemcpy3DAsync");
@@ -219,6 +220,48 @@ static void small_faces_are_exact_in_graphs(void) {
         DEVICE_OK(device.cuGraphExecDestroy(exec));
         free_mesh(&m);
     }
+    device_stream_free(stream);
+}
+
+/*
+ * The same on streams, by turns with a graph of the same plan, by ranks that come when they like and release now and
+ * then. The kernel of start takes what comes, if this rank has not released; else finish is a kernel, that start may
+ * wait for nobody.
+ */
+static void small_faces_are_exact_on_streams(void) {
+    enum { EXCHANGES = TEST_SANITIZED ? 16 : 60 };
+    CUstream stream = device_stream_new();
+    mesh m = make_mesh(1152, 4);
+    uint64_t state = 7 + 2 * (uint64_t)job.rank;
+    (void)count_work();
+    CUgraphExec exec = capture_exchange(&m, stream);
+    const work captured = count_work();
+    const int joins = captured.kernels == 1 && captured.batches == 0;
+    for (unsigned step = 1; step <= EXCHANGES; step++) {
+        const int releases = test_random_in(&state, 0, 2) == 0;
+        test_sleep_ms(test_random_in(&state, 0, 9) == 0 ? 3 : 0);
+        write_mesh(&m, step);
+        if (step % 3 == 0) {
+            DEVICE_OK(device.cuGraphLaunch(exec, stream));
+            CHECK_OK(peerwin_stream_sync(m.ctx, stream));
+            check_mesh(&m, step);
+            continue;
+        }
+        if (releases) {
+            CHECK_OK(peerwin_halo_release(m.halo, job.stream));
+        }
+        (void)count_work();
+        CHECK_OK(peerwin_halo_start(m.halo, job.stream));
+        const work start = count_work();
+        CHECK_OK(peerwin_halo_finish(m.halo, job.stream));
+        const work finish = count_work();
+        CHECK(!joins || (start.graphs == 1 && start.kernels + start.batches == 0));
+        CHECK(!joins || (finish.kernels == (releases && job.size > 1) && finish.graphs + finish.batches == 0));
+        check_done(m.ctx);
+        check_mesh(&m, step);
+    }
+    DEVICE_OK(device.cuGraphExecDestroy(exec));
+    free_mesh(&m);
     device_stream_free(stream);
 }
 
@@ -561,7 +604,7 @@ static int exchange_rows(peerwin_ctx *ctx, peerwin_win *win, int peer, size_t ro
 
 /* Only where they come from another device, and only many of them, unless the environment says otherwise. */
 static void thin_faces_are_packed_where_they_come_over_a_link(void) {
-    enum { MANY = 49152, FEW = 1024 };
+    enum { MANY = 49152, FEW = 4096 }; /* more than come as words */
     peerwin_ctx *ctx = test_context(MPI_COMM_WORLD, 0);
     peerwin_win *win = test_window(ctx, (size_t)MANY * ROW);
     const char *topology = getenv("SIMCUDA_TOPOLOGY");
@@ -650,6 +693,7 @@ static const test_case cases[] = {
     TEST_CASE(all_faces_and_fields_are_one_launch, 1, 16),
     TEST_CASE(plans_that_fill_the_device_are_exact_on_streams_and_in_graphs, 1, 4),
     TEST_CASE(small_faces_are_exact_in_graphs, 1, 16),
+    TEST_CASE(small_faces_are_exact_on_streams, 1, 16),
     TEST_CASE(many_small_plans_leave_room_for_signals, 2, 3),
     TEST_CASE(what_is_forked_between_start_and_finish_does_not_wait_for_finish, 1, 16),
     TEST_CASE(graphs_run_again_and_again_with_ranks_apart, 1, 0),

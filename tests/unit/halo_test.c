@@ -264,10 +264,12 @@ static void words_carry_what_both_ends_are_aligned_to(void **state) {
             pw_moves moves = {.list = list};
             pw_moves_add(&moves, NULL, memory, &words, memory, &box);
             pw_moves_add(&moves, NULL, memory, &box, memory, &words);
-            const pw_push_move sent = pw_lay_words(&list[0], 0, data, 80);
-            const pw_push_move taken = pw_lay_words(&list[1], 1, data, 96);
+            const pw_push_move sent = pw_lay_words(&list[0], 0, data, 80, 32);
+            const pw_push_move taken = pw_lay_words(&list[1], 1, data, 96, 0);
             assert_int_equal(sent.cell, data < PW_WORD_DATA ? PW_WORD_DATA_LEAST : faces[i].cell);
             assert_int_equal(taken.cell, sent.cell);
+            assert_ptr_equal(sent.to.base, memory + 32);
+            assert_ptr_equal(taken.from.base, memory);
             assert_int_equal(sent.to.plane, 80);
             assert_int_equal(taken.from.plane, 96);
             assert_int_equal(pw_laid_items(&sent, &list[0]) * sent.cell, pw_box_bytes(&box));
