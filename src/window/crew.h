@@ -9,8 +9,8 @@
 
 #include "window/context.h"
 
-/* Finds this rank's crew, once the ranks know each other. */
-void pw_crew_settle(peerwin_ctx *ctx);
+/* Finds this rank's crew, once the ranks know each other. `ranks_of_job`: in this context or not. */
+void pw_crew_settle(peerwin_ctx *ctx, int ranks_of_job);
 
 /*
  * This rank's part of the processors in both `job` and `near` that are no rank's: those that are near ranks of this

@@ -191,6 +191,12 @@ static peerwin_status bring_up_device(peerwin_ctx *ctx) {
     return status;
 }
 
+static void settle_crew(peerwin_ctx *ctx) {
+    int ranks = 0;
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    pw_crew_settle(ctx, ranks);
+}
+
 /* Everything that needs the other ranks. */
 static peerwin_status bring_up(peerwin_ctx *ctx, const pw_settings *settings) {
     const pw_site *site = PW_SITE(call_name, NULL, ctx->rank, PW_NONE);
@@ -198,7 +204,7 @@ static peerwin_status bring_up(peerwin_ctx *ctx, const pw_settings *settings) {
     if (status == PEERWIN_OK)
         status = find_peers(ctx, settings);
     if (status == PEERWIN_OK)
-        pw_crew_settle(ctx);
+        settle_crew(ctx);
     if (status == PEERWIN_OK)
         status = pw_space_settle(ctx, settings, PW_SITE(call_name, "space", ctx->rank, PW_NONE));
     if (status == PEERWIN_OK)

@@ -100,7 +100,9 @@ static void what_no_rank_has_is_shared_out(void **state) {
     bind_one_each(2);
     pw_crew crew = share(&ctx, range(0, 16), range(0, CPU_SETSIZE));
     assert_int_equal(crew.helpers, 7);
-    assert_set(crew.where, range(2, 14));
+    assert_set(crew.where, range(9, 7));
+    ctx.rank = 0;
+    assert_set(share(&ctx, range(0, 16), range(0, CPU_SETSIZE)).where, range(2, 7));
     assert_int_equal(share(&ctx, range(0, 2), range(0, CPU_SETSIZE)).helpers, 0);
     assert_int_equal(share(&ctx, range(0, 3), range(0, CPU_SETSIZE)).helpers, 0);
     assert_int_equal(share(&ctx, range(0, 4), range(0, CPU_SETSIZE)).helpers, 1);
@@ -112,7 +114,7 @@ static void a_launcher_that_is_confined_confines_helpers(void **state) {
     bind_one_each(2);
     pw_crew crew = share(&ctx, range(8, 4), range(0, 16));
     assert_int_equal(crew.helpers, 2);
-    assert_set(crew.where, range(8, 4));
+    assert_set(crew.where, range(8, 2));
     assert_int_equal(share(&ctx, range(0, 1), range(0, 16)).helpers, 0);
 }
 
@@ -125,9 +127,12 @@ static void near_processors_are_shared_by_those_who_are_near(void **state) {
     pw_crew crew = share(&ctx, range(0, 16), range(0, 8));
     assert_int_equal(crew.helpers, 7);
     assert_set(crew.where, range(1, 7));
+    ctx.rank = 1;
     crew = share(&ctx, range(0, 16), range(8, 8));
     assert_int_equal(crew.helpers, 3);
-    assert_set(crew.where, range(10, 6));
+    assert_set(crew.where, range(10, 3));
+    ctx.rank = 2;
+    assert_set(share(&ctx, range(0, 16), range(8, 8)).where, range(13, 3));
 }
 
 static void ranks_of_other_machines_do_not_count(void **state) {
@@ -137,7 +142,7 @@ static void ranks_of_other_machines_do_not_count(void **state) {
     hellos[2].boot[0] = hellos[3].boot[0] = 1;
     pw_crew crew = share(&ctx, range(0, 8), range(0, 8));
     assert_int_equal(crew.helpers, 3);
-    assert_set(crew.where, range(2, 6));
+    assert_set(crew.where, range(2, 3));
 }
 
 static unsigned dice;
@@ -168,6 +173,7 @@ static void there_are_never_more_threads_than_processors(void **state) {
         }
         cpu_set_t job = range(0, roll(PROCESSORS + 1));
         int threads = CPU_COUNT(&taken);
+        cpu_set_t given = taken;
         for (int rank = 0; rank < size; rank++) {
             cpu_set_t near = range(0, 0);
             for (size_t node = 0; node < PROCESSORS; node += NODE) {
@@ -175,11 +181,16 @@ static void there_are_never_more_threads_than_processors(void **state) {
                     near = both(near, range(node, NODE));
                 }
             }
+            ctx.rank = rank;
             pw_crew crew = share(&ctx, job, near);
             assert_int_equal(common(crew.where, taken), 0);
             assert_int_equal(common(crew.where, job), CPU_COUNT(&crew.where));
-            assert_true(crew.helpers <= CPU_COUNT(&crew.where));
+            assert_int_equal(crew.helpers, CPU_COUNT(&crew.where));
             threads += crew.helpers;
+            crew = share(&ctx, job, range(0, PROCESSORS)); /* one node */
+            assert_int_equal(crew.helpers, CPU_COUNT(&crew.where));
+            assert_int_equal(common(crew.where, given), 0);
+            given = both(given, crew.where);
         }
         assert_true(threads <= PROCESSORS);
     }
@@ -301,7 +312,7 @@ static void settle(cpu_set_t all, cpu_set_t one) {
     bind_rank(1, one);
     hellos[1].boot[0] = 1;
     cpu_set_t before = own_processors();
-    pw_crew_settle(&ctx);
+    pw_crew_settle(&ctx, 2);
     cpu_set_t after = own_processors();
     CHILD_CHECK(CPU_EQUAL(&before, &after) && CPU_EQUAL(&before, &one));
     pw_crew wanted = share(&ctx, all, near(PW_NODES, one));
@@ -309,18 +320,22 @@ static void settle(cpu_set_t all, cpu_set_t one) {
     CHILD_CHECK(common(ctx.crew.where, one) == 0 && common(ctx.crew.where, all) == CPU_COUNT(&ctx.crew.where));
 
     hellos[1].boot[0] = 0; /* on this machine, bound to the same: nothing that a launcher does */
-    pw_crew_settle(&ctx);
+    pw_crew_settle(&ctx, 2);
     CHILD_CHECK(ctx.crew.helpers == 0);
     bind_rank(1, range(0, 0)); /* nothing is known of it */
-    pw_crew_settle(&ctx);
+    pw_crew_settle(&ctx, 2);
+    CHILD_CHECK(ctx.crew.helpers == 0);
+    hellos[1].boot[0] = 1; /* as at first, but not all ranks are in the context */
+    bind_rank(1, one);
+    pw_crew_settle(&ctx, 3);
     CHILD_CHECK(ctx.crew.helpers == 0);
     ctx.size = 1; /* confined by hand */
-    pw_crew_settle(&ctx);
+    pw_crew_settle(&ctx, 1);
     CHILD_CHECK(ctx.crew.helpers == 0);
     ctx.size = 2; /* with processors enough of its own */
     bind_rank(0, range(CPU_SETSIZE / 2, PW_PAGES_THREADS));
     hellos[1].boot[0] = 1;
-    pw_crew_settle(&ctx);
+    pw_crew_settle(&ctx, 2);
     CHILD_CHECK(ctx.crew.helpers == 0);
 }
 
