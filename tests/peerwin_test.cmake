@@ -88,6 +88,7 @@ function(peerwin_unit_test)
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/tests)
   target_include_directories(${target} SYSTEM PRIVATE ${PEERWIN_CMOCKA_INCLUDE})
   target_compile_definitions(${target} PRIVATE _GNU_SOURCE)
+  target_compile_options(${target} PRIVATE "$<$<CONFIG:Release>:-O1>") # as all tests, also those of tools
   target_link_libraries(${target} PRIVATE peerwin_static ${arg_LIBRARIES} ${PEERWIN_CMOCKA_LIBRARY} Threads::Threads peerwin_flags)
   set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   add_test(NAME unit.${arg_NAME} COMMAND ${target})
