@@ -144,6 +144,7 @@ CUresult sim_leave(CUresult rc) {
     if (entered) {
         current_call = -1;
         pthread_mutex_unlock(&sim.lock);
+        sim_wake_pending();
     }
     return rc;
 }

@@ -57,7 +57,11 @@ void sim_execute_record(const struct sim_stream *stream, const struct sim_op_eve
         event->record->streams -= event->record->streams > 0;
         event->record->done = event->record->streams == 0;
         event->record->ns = sim_now_ns();
+        bool awaited = event->record->done && event->record->awaited;
         pthread_mutex_unlock(&sim.lock);
+        if (awaited) {
+            pthread_cond_broadcast(&sim.done);
+        }
     }
 }
 
@@ -68,7 +72,8 @@ void sim_execute_await(const struct sim_stream *stream, const struct sim_op_even
     if (event->record != NULL) {
         pthread_mutex_lock(&sim.lock);
         while (!event->record->done && !sim_stopping(stream)) {
-            pthread_cond_wait(&sim.done, &sim.lock);
+            event->record->awaited = true;
+            sim_wait_done();
         }
         pthread_mutex_unlock(&sim.lock);
     }
@@ -258,7 +263,8 @@ SIM_ENTRY cuEventQuery(CUevent hEvent) {
 static CUresult wait_local(struct sim_context *ctx, struct sim_record *recording) {
     recording->refs++;
     while (!recording->done && ctx->lost == CUDA_SUCCESS) {
-        pthread_cond_wait(&sim.done, &sim.lock);
+        recording->awaited = true;
+        sim_wait_done();
     }
     sim_record_unref(recording);
     return ctx->lost;
@@ -267,6 +273,7 @@ static CUresult wait_local(struct sim_context *ctx, struct sim_record *recording
 static CUresult wait_shared(struct sim_context *ctx, struct sim_phys *shared, uint64_t target) {
     unsigned turn = 0;
     sim_phys_ref(shared);
+    sim_wake_pending();
     while (completed(shared) < target && ctx->lost == CUDA_SUCCESS) {
         pthread_mutex_unlock(&sim.lock);
         sim_nap(&turn);

@@ -273,7 +273,7 @@ CUresult sim_charge(int device, size_t bytes);
 struct sim_record { /* one recording of an event */
     int refs;
     int streams; /* that have yet to get there, if it was made behind those of a whole context */
-    bool done;
+    bool done, awaited;
     uint64_t ns;
 };
 
@@ -288,6 +288,7 @@ struct sim_stream {
     int priority;
     unsigned flags;
     uint64_t issued, finished;
+    uint64_t awaited; /* the lowest number that a thread waits for, or 0 */
     struct sim_graph *capture;
     size_t capture_last, capture_joined;
     bool capture_others; /* the next operation depends on other streams' too */
@@ -391,6 +392,8 @@ bool sim_on_stream_thread(void);
 void sim_lose(struct sim_context *ctx, CUresult code);
 /* A lost context starts nothing more; waits until it has also left what it was doing, so that memory can go. */
 void sim_settle_lost(void);
+void sim_wake_pending(void); /* the stream that this thread gave work, which sim_leave does */
+void sim_wait_done(void);    /* locked: until another thread has done something that was awaited */
 void sim_record_unref(struct sim_record *record);
 void sim_nap(unsigned *turn); /* between two looks at something another thread or process changes */
 bool sim_stopping(const struct sim_stream *stream); /* its context ends or is lost: waits give up */

@@ -16,6 +16,7 @@
 #include <time.h>
 
 struct sim_queue {
+    struct sim_queue *next_spare;
     pthread_cond_t wake;
     struct sim_op *head, *tail;
     bool closing;  /* end when empty */
@@ -42,7 +43,7 @@ void sim_nap(unsigned *turn) {
         sched_yield();
         return;
     }
-    struct timespec nap = {0, n < 200 ? 20000 : 200000};
+    struct timespec nap = {0, n < 100 ? 20000 : n < 1000 ? 200000 : 1000000};
     nanosleep(&nap, NULL);
 }
 
@@ -58,6 +59,33 @@ void sim_lose(struct sim_context *ctx, CUresult code) {
     pthread_cond_broadcast(&sim.done);
 }
 
+/*
+ * Whoever is woken needs the lock first. So a stream's thread is woken once the caller has given the lock back, or
+ * before it waits itself, and a thread that waits for work only when it is done: else each operation costs the switch
+ * to a thread that finds the lock taken, or its work not done, and back.
+ */
+static _Thread_local struct sim_queue *to_wake;
+
+void sim_wake_pending(void) {
+    if (to_wake != NULL) {
+        pthread_cond_signal(&to_wake->wake);
+        to_wake = NULL;
+    }
+}
+
+void sim_wait_done(void) {
+    sim_wake_pending();
+    pthread_cond_wait(&sim.done, &sim.lock);
+}
+
+/* Until the stream has finished that number, or will not. */
+static void await_number(struct sim_stream *stream, uint64_t number) {
+    if (stream->awaited == 0 || stream->awaited > number) {
+        stream->awaited = number;
+    }
+    sim_wait_done();
+}
+
 static void find_running(struct sim_object *object, void *data) {
     const struct sim_context *ctx = (const struct sim_context *)object;
     for (const struct sim_stream *s = ctx->lost != CUDA_SUCCESS ? ctx->streams : NULL; s != NULL; s = s->next) {
@@ -70,7 +98,7 @@ void sim_settle_lost(void) {
         running = false;
         sim_object_each(SIM_CONTEXT, find_running, &running);
         if (running) {
-            pthread_cond_wait(&sim.done, &sim.lock);
+            sim_wait_done();
         }
     }
 }
@@ -122,7 +150,7 @@ void sim_op_free(struct sim_op *op) {
 static void wait_for_deps(const struct sim_op *op) { /* locked */
     for (size_t i = 0; i < op->num_deps; i++) {
         while (op->deps[i].stream->finished < op->deps[i].number && !sim_stopping(op->stream)) {
-            pthread_cond_wait(&sim.done, &sim.lock);
+            await_number(op->deps[i].stream, op->deps[i].number);
         }
     }
 }
@@ -157,7 +185,8 @@ static CUresult execute(struct sim_op *op) { /* unlocked */
     return CUDA_ERROR_UNKNOWN;
 }
 
-static void run_one(struct sim_op *op) { /* locked before and after */
+/* Locked before and after. True if somebody waits for what this was the end of. */
+static bool run_one(struct sim_op *op) {
     struct sim_stream *stream = op->stream;
     wait_for_deps(op);
     if (!sim_stopping(stream) || op->kind == SIM_OP_FREE) {
@@ -172,7 +201,11 @@ static void run_one(struct sim_op *op) { /* locked before and after */
     }
     stream->finished = op->number;
     sim_op_free(op);
-    pthread_cond_broadcast(&sim.done);
+    bool awaited = stream->awaited != 0 && stream->awaited <= stream->finished;
+    if (awaited) {
+        stream->awaited = 0; /* those who wait for more say so again */
+    }
+    return awaited || stream->ctx->lost != CUDA_SUCCESS;
 }
 
 static void *work(void *data) {
@@ -187,7 +220,11 @@ static void *work(void *data) {
         if (op != NULL) {
             queue->head = op->next;
             queue->tail = queue->head == NULL ? NULL : queue->tail;
-            run_one(op);
+            if (run_one(op)) {
+                pthread_mutex_unlock(&sim.lock);
+                pthread_cond_broadcast(&sim.done);
+                pthread_mutex_lock(&sim.lock);
+            }
         } else if (queue->closing || queue->stopping) {
             break;
         } else {
@@ -200,14 +237,29 @@ static void *work(void *data) {
     return NULL;
 }
 
-static struct sim_queue *make_queue(void) {
-    struct sim_queue *queue = calloc(1, sizeof *queue);
-    pthread_t thread;
-    sigset_t blocked, before;
+/* Queues are kept for the next stream: a thread may still be about to wake one whose stream has just ended. */
+static struct sim_queue *spare_queues;
+
+static struct sim_queue *take_queue(void) {
+    struct sim_queue *queue = spare_queues;
+    if (queue != NULL) {
+        spare_queues = queue->next_spare;
+        queue->next_spare = NULL;
+        queue->closing = queue->stopping = queue->exited = false;
+        return queue;
+    }
+    queue = calloc(1, sizeof *queue);
     if (queue == NULL) {
         sim_die("out of host memory");
     }
     pthread_cond_init(&queue->wake, NULL);
+    return queue;
+}
+
+static struct sim_queue *make_queue(void) {
+    struct sim_queue *queue = take_queue();
+    pthread_t thread;
+    sigset_t blocked, before;
     sigfillset(&blocked);
     sigdelset(&blocked, SIGSEGV);
     sigdelset(&blocked, SIGBUS);
@@ -311,7 +363,10 @@ CUresult sim_enqueue(struct sim_stream *stream, struct sim_op *op) {
         queue->head = op;
     }
     queue->tail = op;
-    pthread_cond_signal(&queue->wake);
+    if (to_wake != queue) {
+        sim_wake_pending();
+        to_wake = queue;
+    }
     return CUDA_SUCCESS;
 }
 
@@ -322,7 +377,7 @@ bool sim_stream_idle(const struct sim_stream *stream) {
 CUresult sim_stream_drain(struct sim_stream *stream) {
     uint64_t until = stream->issued;
     while (stream->finished < until && stream->ctx->lost == CUDA_SUCCESS) {
-        pthread_cond_wait(&sim.done, &sim.lock);
+        await_number(stream, until);
     }
     return stream->ctx->lost;
 }
@@ -339,13 +394,13 @@ static void stop_queue(struct sim_queue *queue) {
     pthread_cond_signal(&queue->wake);
     pthread_cond_broadcast(&sim.done);
     while (!queue->exited) {
-        pthread_cond_wait(&sim.done, &sim.lock);
+        sim_wait_done();
     }
 }
 
 static void free_queue(struct sim_queue *queue) {
-    pthread_cond_destroy(&queue->wake);
-    free(queue);
+    queue->next_spare = spare_queues;
+    spare_queues = queue;
 }
 
 void sim_context_stop(struct sim_context *ctx) {
