@@ -108,6 +108,7 @@ static pw_push_args push_args(const exchange *x, int grants, int waits) {
     args.grants = table->grants[x->series];
     args.num_grants = grants ? table->num_sources : 0;
     args.over = is_counted(x) ? table->finishes : NULL;
+    args.num_over = 1;
     args.behind = 1;
     return args;
 }
@@ -154,6 +155,7 @@ static peerwin_status unpack(exchange *x, int waits) {
     const pw_launch_meeting meeting = meeting_of(x, table->finishes);
     pw_push_args args = move_args(x, &table->unpack[x->series], waits);
     args.over = is_counted(x) ? table->starts : NULL;
+    args.num_over = table->num_starts;
     if (waits && !is_counted(x))
         expect(x, PW_HALO_ARRIVAL, PW_HALO_SENDS_TO_ME);
     if (waits)
@@ -190,6 +192,7 @@ static peerwin_status grant_and_await_by_kernel(exchange *x) {
                                 .waits = table->permits[x->series],
                                 .num_waits = table->num_targets,
                                 .over = table->push[x->series].num_blocks == 0 ? table->finishes : NULL,
+                                .num_over = 1,
                                 .behind = 1};
     return x->halo->num_neighbors > 0 ? await_by_kernel(x, table->starts, &args) : PEERWIN_OK;
 }
@@ -242,7 +245,7 @@ static int join_start(exchange *x) {
     pw_push_args args = push_args(x, 1, 1);
     take_too(x, &args);
     args.over = NULL;
-    args.done = table->done;
+    args.apiece = 1;
     return pw_launch_push_instead(halo->ctx->gpu, node, &meeting, &args);
 }
 
@@ -270,6 +273,7 @@ static peerwin_status await_or_take(exchange *x) {
                                 .num_blocks = take->num_blocks,
                                 .over =
                                     !is_counted(x) || table->unpack[x->series].num_blocks > 0 ? NULL : table->starts,
+                                .num_over = table->num_starts,
                                 .apart = take->apart != 0};
     if (!is_counted(x))
         expect(x, PW_HALO_GRANT, PW_HALO_GETS_FROM_ME);

@@ -94,8 +94,13 @@ static size_t reserve(layout *l, size_t bytes) {
     return at;
 }
 
+/* Of a kernel that is start and finish, with that which grants. */
+static size_t blocks_of_both(const layout *l, int series) {
+    return 1 + (size_t)l->deals[series].num_blocks + l->deals[TAKE + series].num_blocks;
+}
+
 static void place(layout *l) {
-    l->counts = reserve(l, 3 * sizeof(uint64_t));
+    l->counts = reserve(l, (1 + blocks_of_both(l, PW_SERIES_CAPTURED)) * sizeof(uint64_t));
     l->tickets = reserve(l, l->num_targets * sizeof(uint32_t));
     l->grants = reserve(l, PW_HALO_SERIES * l->num_sources * sizeof(uint64_t *));
     l->arrivals = reserve(l, PW_HALO_SERIES * l->num_sources * sizeof(uint64_t *));
@@ -182,9 +187,9 @@ static pw_halo_work work_of(const char *base, const pw_deal *d) {
 
 static void point(pw_halo_table *table, const layout *l) {
     char *base = table->memory;
-    table->starts = (uint64_t *)(void *)(base + l->counts);
-    table->finishes = table->starts + 1;
-    table->done = (uint32_t *)(void *)(table->starts + 2);
+    table->finishes = (uint64_t *)(void *)(base + l->counts);
+    table->starts = table->finishes + 1;
+    table->num_starts = (uint32_t)blocks_of_both(l, PW_SERIES_CAPTURED);
     table->tickets = (uint32_t *)(void *)(base + l->tickets);
     for (uint32_t series = 0; series < PW_HALO_SERIES; series++) {
         table->push[series] = work_of(base, &l->deals[series]);
@@ -216,7 +221,7 @@ static uint64_t share_of(const layout *l) {
 static int can_join(const layout *l, int series) {
     const pw_deal *push = &l->deals[series];
     return push->waits && push->num_blocks > 0 && (l->num_sources == 0 || l->halo->takes_words) &&
-           push->num_blocks + l->deals[TAKE + series].num_blocks < share_of(l);
+           blocks_of_both(l, series) <= share_of(l);
 }
 
 /* All whose faces come here get some from here: then start waits for nobody whom it might not wait for anyhow. */

@@ -37,9 +37,9 @@ typedef struct {
     pw_halo_work take[PW_HALO_SERIES];   /* the words of small faces; no blocks if they come as they are */
     pw_halo_work unpack[PW_HALO_SERIES]; /* what came packed; no blocks if nothing does */
     uint32_t *tickets;
-    uint64_t *starts, *finishes;                     /* in graphs: exchanges that are over, for the kernels of either */
-    uint32_t *done;                                  /* in graphs: blocks of a kernel that is start and finish */
-    uint64_t *const *grants[PW_HALO_SERIES];         /* at the ranks that push to me, */
+    uint64_t *starts, *finishes;             /* in graphs: exchanges that are over, for the kernels of either, */
+    uint32_t num_starts;                     /* ... the first for each block of one that is both */
+    uint64_t *const *grants[PW_HALO_SERIES]; /* at the ranks that push to me, */
     const uint64_t *const *arrivals[PW_HALO_SERIES]; /* ... what they tell me, */
     const uint64_t *const *permits[PW_HALO_SERIES];  /* ... and what those that I push to let me do */
     uint32_t num_sources, num_targets;

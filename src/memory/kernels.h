@@ -224,19 +224,20 @@ typedef struct pw_push_args {
     const pw_push_move *moves;
     uint32_t *tickets;       /* one per target: count its blocks that are done, are 0 before and after */
     uint64_t *const *grants; /* words at the ranks that push to this one */
-    uint64_t *over;          /* becomes the epoch `behind` this one; NULL = nothing does */
+    uint64_t *over;          /* `num_over` words that become the epoch `behind` this one; NULL = nothing does */
+    uint32_t num_over;
     uint32_t num_grants;
     uint32_t num_blocks;
     uint32_t waits; /* for the targets' grants; else the stream has */
     uint32_t apart; /* every part has a move of its own, that of its number: one step less in a row */
     uint32_t behind;
-    /* If start and finish are one kernel, further blocks take words, as of AWAIT. In graphs all blocks look for the
-       epoch, so the one that is done last counts it. */
+    /* If start and finish are one kernel, further blocks take words, as of AWAIT. In graphs each block then counts in a
+       word of its own, since others may look before or after. */
     uint32_t num_takes; /* blocks */
     uint32_t take_apart;
     const pw_push_part *take_parts;
     const pw_push_move *take_moves;
-    uint32_t *done; /* blocks, 0 before and after; NULL = nobody looks, or there is a finish of its own */
+    uint32_t apiece;
 } pw_push_args;
 
 /*
@@ -249,7 +250,8 @@ typedef struct pw_await_args {
     const uint64_t *const *waits;
     const pw_push_part *parts;
     const pw_push_move *moves;
-    uint64_t *over;
+    uint64_t *over; /* as of PUSH */
+    uint32_t num_over;
     uint32_t num_stores;
     uint32_t num_waits;
     uint32_t num_blocks; /* that take words */

@@ -309,8 +309,12 @@ static __device__ __forceinline__ pw_dev_bound bound_of(const pw_meeting *m) {
 }
 
 /* The same on all lanes. */
+static __device__ __forceinline__ uint64_t epoch_in(const pw_meeting *m, uint32_t word) {
+    return m->known ? m->next : pw_dev_load(m->epoch + word) + 1;
+}
+
 static __device__ __forceinline__ uint64_t epoch_of(const pw_meeting *m) {
-    return m->known ? m->next : pw_dev_load(m->epoch) + 1;
+    return epoch_in(m, 0);
 }
 
 /* Whoever has waited in vain and was not told to stop stops everyone, and tells the host. */

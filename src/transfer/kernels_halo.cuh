@@ -215,6 +215,11 @@ static __device__ __forceinline__ void push_words(const pw_push_args *a, const s
     }
 }
 
+/* Where this block looks for the epoch. */
+static __device__ __forceinline__ uint32_t word_of(const pw_push_args *a) {
+    return a->apiece ? blockIdx.x : 0;
+}
+
 /*
  * A lane of each warp's part, when the target lets it: every lane that stores has seen the grant itself. At least one
  * lane of the block waits, even where there is nothing to move, since the arrival overwrites one that must have been
@@ -226,7 +231,7 @@ static __device__ __forceinline__ uint64_t push_lane(const pw_push_args *a, cons
     const pw_push_part part = a->parts[number];
     const pw_push_move *move = &a->moves[a->apart ? number : part.move];
     const struct carried carried = carried_by(move, 0);
-    const uint64_t epoch = epoch_of(&a->meeting);
+    const uint64_t epoch = epoch_in(&a->meeting, word_of(a));
     if (part.count > 0 && carried.is)
         push_words(a, t, &carried, &part, threadIdx.x % PW_PUSH_WARP, epoch);
     else if ((part.count > 0 || threadIdx.x == 0) && !may_push(a, t, epoch))
@@ -284,11 +289,12 @@ static __device__ __forceinline__ int take_cell(const uint64_t *words, uint32_t 
  * after the grant of the next exchange, which this rank gives in a later kernel, so after these loads.
  */
 static __device__ __forceinline__ uint64_t take_lane(const pw_meeting *m, const pw_push_part *parts,
-                                                     const pw_push_move *moves, uint32_t apart, uint32_t index) {
+                                                     const pw_push_move *moves, uint32_t apart, uint32_t index,
+                                                     uint32_t word) {
     const uint32_t number = index * PW_PUSH_WARPS + threadIdx.x / PW_PUSH_WARP;
     const pw_push_part part = parts[number];
     const struct carried c = carried_by(&moves[apart ? number : part.move], 1);
-    const uint64_t epoch = epoch_of(m);
+    const uint64_t epoch = epoch_in(m, word);
     const pw_dev_bound bound = bound_of(m);
     for (uint32_t i = threadIdx.x % PW_PUSH_WARP; i < part.count; i += PW_PUSH_WARP) {
         const uint64_t item = part.first + i;
@@ -311,11 +317,11 @@ static __device__ __forceinline__ void tell_all(uint64_t *const *words, uint32_t
     }
 }
 
-/* The block that is done last knows that none will look for the epoch any more. After a block barrier. */
-static __device__ __forceinline__ void count_done(const pw_push_args *a, uint64_t epoch) {
-    if (threadIdx.x == 0 && pw_count_device(a->done) == gridDim.x - 1) {
-        *a->done = 0;
-        pw_dev_store(a->meeting.epoch, epoch);
+/* For the kernels of the graph's next step, none of which begins before this one ends. */
+static __device__ __forceinline__ void count(uint64_t *words, uint32_t number, uint64_t epoch) {
+    SIMK_EACH_LANE {
+        for (uint32_t i = threadIdx.x; i < number; i += blockDim.x)
+            pw_dev_store(&words[i], epoch);
     }
 }
 
@@ -332,7 +338,7 @@ PW_KERNEL void __launch_bounds__(PW_PUSH_LANES, PW_PUSH_RESIDENT) pw_kernel_push
         gave_up = 0;
     __syncthreads();
     if (blockIdx.x < granting) {
-        epoch = epoch_of(&a.meeting);
+        epoch = epoch_in(&a.meeting, word_of(&a));
         tell_all(a.grants, a.num_grants, epoch, a.meeting.one_device);
     } else if (index < a.num_blocks) {
         const struct target t = target_of(&a, index);
@@ -344,14 +350,15 @@ PW_KERNEL void __launch_bounds__(PW_PUSH_LANES, PW_PUSH_RESIDENT) pw_kernel_push
             arrive(&t, epoch, a.meeting.one_device);
     } else if (index < a.num_blocks + a.num_takes) {
         SIMK_EACH_LANE {
-            epoch = take_lane(&a.meeting, a.take_parts, a.take_moves, a.take_apart, index - a.num_blocks);
+            epoch = take_lane(&a.meeting, a.take_parts, a.take_moves, a.take_apart, index - a.num_blocks, word_of(&a));
         }
     }
-    if (a.over && blockIdx.x == 0 && threadIdx.x == 0)
-        pw_dev_store(a.over, epoch - a.behind);
-    if (a.done) {
-        __syncthreads();
-        count_done(&a, epoch);
+    if (a.over && blockIdx.x == 0)
+        count(a.over, a.num_over, epoch - a.behind);
+    if (a.apiece) {
+        __syncthreads(); /* all lanes have looked */
+        if (threadIdx.x == 0)
+            pw_dev_store(&a.meeting.epoch[blockIdx.x], epoch);
     }
 }
 SIMK_KERNEL(pw_kernel_push, pw_push_args);
@@ -373,11 +380,11 @@ PW_KERNEL void __launch_bounds__(PW_PUSH_LANES) pw_kernel_await(pw_await_args a)
         const uint64_t epoch = epoch_of(&a.meeting);
         tell_all(a.stores, a.num_stores, epoch, a.meeting.one_device);
         await_words(&a, epoch);
-        if (a.over && threadIdx.x == 0)
-            pw_dev_store(a.over, epoch - a.behind);
+        if (a.over)
+            count(a.over, a.num_over, epoch - a.behind);
     } else if (blockIdx.x > 0 && blockIdx.x <= a.num_blocks) {
         SIMK_EACH_LANE {
-            (void)take_lane(&a.meeting, a.parts, a.moves, a.apart, blockIdx.x - 1);
+            (void)take_lane(&a.meeting, a.parts, a.moves, a.apart, blockIdx.x - 1, 0);
         }
     }
 }
