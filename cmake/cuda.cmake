@@ -77,8 +77,8 @@ function(peerwin_cuda_code out)
 endfunction()
 
 # The same for examples, measurements and tests, which no program is linked to: code for the devices that most machines of
-# the field have, and PTX for all others, which their drivers compile at the first start. Their PTX is the same for all of
-# these devices, so that one run of the front end, for the oldest, is enough.
+# the field have, and PTX for all others, which their drivers compile at the first start. One run of the front end, for the
+# oldest, is enough: what is measured has the same machine code as if each device had a run of its own.
 function(peerwin_cuda_program_code out)
   peerwin_cuda_code(code)
   if(NOT PEERWIN_CUDA_ARCHITECTURES)
