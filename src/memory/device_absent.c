@@ -155,6 +155,17 @@ peerwin_status pw_gpu_gave_up(const pw_gpu *gpu) {
     return PEERWIN_OK;
 }
 
+peerwin_status pw_ready_push_new(pw_gpu *gpu, const pw_site *site, pw_ready **ready_out) {
+    (void)gpu;
+    (void)ready_out;
+    return absent(site);
+}
+
+void pw_ready_push_free(pw_gpu *gpu, pw_ready *ready) {
+    (void)gpu;
+    (void)ready;
+}
+
 const pw_memory_ops *pw_events(void) {
     return NULL;
 }
