@@ -97,13 +97,20 @@ void sim_crash(const char *format, ...) {
     abort();
 }
 
+/* Asking for the process's number in each call would cost as much as the rest of it. */
+static bool in_child;
+
+static void note_child(void) {
+    in_child = true;
+}
+
 bool sim_usable(void) {
-    return sim.ready && sim.pid == getpid();
+    return sim.ready && !in_child;
 }
 
 /* In a forked child the lock may be held by a thread that is not there. */
 static bool forked(void) {
-    bool child = sim.ready && sim.pid != getpid();
+    bool child = sim.ready && in_child;
     if (child && sim.strict) {
         current_call = -1;
         sim_die("called in a forked child");
@@ -167,7 +174,9 @@ static CUresult initialise(unsigned flags) {
         return CUDA_ERROR_NO_DEVICE;
     }
     sim_protection_init();
-    sim.pid = getpid();
+    if (pthread_atfork(NULL, NULL, note_child) != 0) {
+        sim_die("cannot note forks");
+    }
     sim.ready = true;
     return CUDA_SUCCESS;
 }

@@ -75,7 +75,9 @@ CUresult sim_charge(int device, size_t bytes) {
 
 void sim_phys_dirty(const struct sim_phys *phys, size_t offset, size_t bytes) {
     static unsigned char dirt[64 << 10];
-    memset(dirt, 0xcb, sizeof dirt);
+    if (dirt[0] == 0) {
+        memset(dirt, 0xcb, sizeof dirt);
+    }
     for (size_t at = offset; at < offset + bytes;) {
         size_t left = offset + bytes - at;
         ssize_t done = pwrite(phys->fd, dirt, left < sizeof dirt ? left : sizeof dirt, (off_t)at);

@@ -456,7 +456,6 @@ struct sim_state {
     pthread_mutex_t lock;
     pthread_cond_t done;
     bool ready, strict, one_queue;
-    pid_t pid;
     struct sim_topology topology;
     uint64_t next_uid, next_buffer_id;
 };
