@@ -21,6 +21,7 @@
 #define LABEL_MAGIC  0x51c0da1abe1ULL
 #define TICKET_MAGIC 0x51c0da71cce7ULL
 #define DIRTY_BYTES  ((size_t)64 << 10)
+#define DIRTY_PAGES  128
 
 _Static_assert(sizeof(struct sim_label) <= 4096, "a label is one page");
 
@@ -91,8 +92,12 @@ void sim_phys_dirty(const struct sim_phys *phys, size_t offset, size_t bytes) {
 /* Both ends, and a page now and then between them: all of a large allocation would take its time. */
 static void make_dirty(const struct sim_phys *phys) {
     size_t end = phys->bytes < 2 * DIRTY_BYTES ? phys->bytes : DIRTY_BYTES;
+    size_t step = DIRTY_BYTES;
+    while (phys->bytes / step > DIRTY_PAGES) {
+        step *= 2;
+    }
     sim_phys_dirty(phys, 0, end);
-    for (size_t at = DIRTY_BYTES; end < phys->bytes && at < phys->bytes - end; at += DIRTY_BYTES) {
+    for (size_t at = step; end < phys->bytes && at < phys->bytes - end; at += step) {
         sim_phys_dirty(phys, at, SIM_PAGE);
     }
     sim_phys_dirty(phys, phys->bytes - end, end);

@@ -143,14 +143,23 @@ void check_fill_buffer(const void *buffer, size_t offset, int rank, size_t first
     free(got);
 }
 
-unsigned char pattern_byte(int rank, unsigned seed, size_t index) {
-    uint32_t x = (uint32_t)index * 2654435761u + (uint32_t)rank * 40503u + seed * 97u + 1u;
+static inline unsigned char byte_at(uint32_t index, uint32_t start) {
+    uint32_t x = index * 2654435761u + start;
     return (unsigned char)((x >> 16) ^ (x >> 5));
 }
 
+static uint32_t pattern_start(int rank, unsigned seed) {
+    return (uint32_t)rank * 40503u + seed * 97u + 1u;
+}
+
+unsigned char pattern_byte(int rank, unsigned seed, size_t index) {
+    return byte_at((uint32_t)index, pattern_start(rank, seed));
+}
+
 void pattern_write(unsigned char *to, int rank, unsigned seed, size_t bytes) {
+    const uint32_t start = pattern_start(rank, seed);
     for (size_t i = 0; i < bytes; i++) {
-        to[i] = pattern_byte(rank, seed, i);
+        to[i] = byte_at((uint32_t)i, start);
     }
 }
 
