@@ -26,7 +26,7 @@ PEERWIN_MUST_USE peerwin_status pw_draft_check_targets(const pw_draft *d, const 
 /* Settles which of the faces that come to this rank go through its staging area. They have been described. */
 void pw_draft_stage(pw_draft *d);
 
-/* Settles whose faces travel as words in graphs: the same answers on all ranks. The lists of all are there. */
+/* Settles whose faces travel as words: the same answers on all ranks. The lists of all are there. */
 void pw_draft_choose_words(pw_draft *d);
 
 /* Writes the moves of the plan down. Its window is there. */

@@ -8,7 +8,7 @@
  * count exchanges. GRANT at a sender: the receiver lets exchange n overwrite its ghosts. ARRIVAL at a receiver: the
  * sender's faces of exchange n are there. Its data is the staging area, into which peers put small faces and those of
  * thin rows, and from which finish spreads them; it has two halves, used by turns. In CUDA space only thin faces go
- * there, of which stage.c says, and it is one; and further signals carry small faces of exchanges in graphs, as
+ * there, of which stage.c says, and it is one; and further signals carry small faces where kernels may wait, as
  * memory/kernels.h says.
  */
 #ifndef PW_HALO_HALO_H

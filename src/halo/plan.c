@@ -60,7 +60,7 @@ static int take_memory(pw_draft *d, const pw_faces *faces) {
     size_t both = sends + receives;
     peerwin_halo *halo = d->halo;
     halo->neighbors = entries(both, sizeof *halo->neighbors);
-    halo->moves = entries(2 * both, sizeof *halo->moves); /* in graphs they may be others */
+    halo->moves = entries(2 * both, sizeof *halo->moves); /* words have theirs */
     halo->received = entries(receives, sizeof *halo->received);
     halo->windows = entries(both, sizeof(peerwin_win *));
     d->sent = entries(sends, sizeof *d->sent);
@@ -101,7 +101,7 @@ static void note_neighbor(peerwin_halo *halo, int rank, unsigned role) {
         halo->num_neighbors++;
 }
 
-/* In CUDA space words may carry small faces between ranks, in graphs. Places are for those that come. */
+/* In CUDA space words may carry small faces between ranks. Places are for those that come. */
 static void find_words(const pw_draft *d, const peerwin_face *face, int comes, uint64_t *place,
                        pw_face_record *record) {
     const peerwin_ctx *ctx = d->halo->ctx;
