@@ -206,13 +206,13 @@ static void no_address_space_on_one_rank_fails_alike_everywhere(void) {
     struct rlimit tight;
     CHECK(getrlimit(RLIMIT_AS, &normal) == 0);
     tight = normal;
-    tight.rlim_cur = leaks_address_space_bytes() + ((rlim_t)64 << 20);
+    tight.rlim_cur = leaks_address_space_bytes() + ((rlim_t)32 << 20);
     for (int round = 0; round < 3; round++) {
         peerwin_win *win = NULL;
         if (job.rank == job.size - 1) {
             CHECK(setrlimit(RLIMIT_AS, &tight) == 0);
         }
-        CHECK_STATUS_ALL(peerwin_win_alloc(ctx, (size_t)256 << 20, NULL, &win), PEERWIN_ERR_NO_MEMORY, "rank");
+        CHECK_STATUS_ALL(peerwin_win_alloc(ctx, (size_t)96 << 20, NULL, &win), PEERWIN_ERR_NO_MEMORY, "rank");
         CHECK(win == NULL);
         CHECK(setrlimit(RLIMIT_AS, &normal) == 0);
         CHECK_OK(peerwin_barrier(ctx, job.stream));

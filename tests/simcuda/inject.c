@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -200,7 +201,11 @@ static size_t open_fds(void) {
     }
     for (struct dirent *entry; (entry = readdir(dir)) != NULL;) {
         char path[64], target[64] = "";
+        struct stat st;
         int fd = atoi(entry->d_name);
+        if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_nlink > 0) {
+            continue; /* no memfd, which has no name in any folder */
+        }
         snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
         if (entry->d_name[0] != '.' && readlink(path, target, sizeof target - 1) > 0) {
             count += strncmp(target, "/memfd:simcuda-", 15) == 0 && !sim_is_driver_fd(fd);

@@ -123,6 +123,9 @@ leaks_snapshot *leaks_take(void) {
 }
 
 void leaks_free(leaks_snapshot *snapshot) {
+    if (snapshot == NULL) {
+        return;
+    }
     free(snapshot->descriptors.text);
     free(snapshot->mappings.text);
     free(snapshot);
@@ -148,7 +151,7 @@ static void fail_on_new(const char *kind, text_list *before, const text_list *af
     }
 }
 
-void leaks_check(leaks_snapshot *before) {
+leaks_snapshot *leaks_check_on(leaks_snapshot *before) {
     leaks_snapshot *after = leaks_take();
     /* A thread that was joined can stay listed for a moment. */
     for (int tries = 0; tries < 100 && after->threads > before->threads; tries++) {
@@ -165,8 +168,12 @@ void leaks_check(leaks_snapshot *before) {
     if (!TEST_SANITIZED && after->anonymous > before->anonymous + slack) {
         test_fail(__FILE__, __LINE__, "anonymous mappings grew from %zu to %zu", before->anonymous, after->anonymous);
     }
-    leaks_free(after);
     leaks_free(before);
+    return after;
+}
+
+void leaks_check(leaks_snapshot *before) {
+    leaks_free(leaks_check_on(before));
 }
 
 size_t leaks_open_descriptors(void) {

@@ -16,6 +16,8 @@ leaks_snapshot *leaks_take(void);
 void leaks_free(leaks_snapshot *snapshot);
 /** Compares with now, fails the test if something is left, and frees the snapshot. */
 void leaks_check(leaks_snapshot *before);
+/** The same, and returns what there is now: for the next check, if nothing happens before that. */
+leaks_snapshot *leaks_check_on(leaks_snapshot *before);
 
 /** Counts of now. */
 size_t leaks_open_descriptors(void);
