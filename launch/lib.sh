@@ -277,9 +277,10 @@ run_tests() {
     shift 2
     mkdir -p -- "$logs"
     # What the user has set for peerwin is not what the tests test.
-    # Small jobs wait more than they compute, so there may be more of them than processors.
+    # Jobs wait more than they compute, so there are more of them than processors; few of these want a few more, since
+    # beside another program's work it is by their number that jobs get their share.
     (unset "${!PEERWIN_@}" &&
-        ctest --test-dir "$dir" --output-on-failure --no-tests=error -j "$((3 * $(nproc)))" "$@") \
+        ctest --test-dir "$dir" --output-on-failure --no-tests=error -j "$((3 * $(nproc) + 4))" "$@") \
         2>&1 </dev/null | tee "$log" || status=$?
     [ "$status" -eq 0 ] || printf '%s: FAILED: the tests\n%s: the log is %s\n' "$me" "$me" "$log" >&2
     grep 'tests passed,.* failed out of' "$log" || true
