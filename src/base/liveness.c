@@ -50,6 +50,7 @@ typedef struct {
 static int read_stat(pid_t pid, process_stat *out) {
     char path[40];
     char text[1024];
+    *out = (process_stat){0};
     snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)

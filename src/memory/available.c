@@ -40,7 +40,7 @@ static const version second = {
 /* Of a file of the kernel's in a folder; "" if it cannot be read. */
 static void read_text(const char *folder, const char *name, char text[TEXT_BYTES]) {
     char path[PATH_BYTES];
-    text[0] = '\0';
+    memset(text, 0, TEXT_BYTES);
     if (snprintf(path, sizeof path, "%s/%s", folder, name) >= (int)sizeof path)
         return;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
