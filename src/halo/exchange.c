@@ -44,7 +44,7 @@ static void tell(const peerwin_halo *halo, const pw_halo_neighbor *n, pw_halo_wo
  * push, so there is one for all, before this rank waits or returns; large pushes are not waited for.
  */
 static void wake_neighbors(const peerwin_halo *halo) {
-    pw_full_fence();
+    pw_fence_before_wake(halo->ctx);
     for (int i = 0; i < halo->num_neighbors; i++)
         pw_pad_wake_sleeper(halo->ctx->peers[halo->neighbors[i].rank].pad);
 }
@@ -142,7 +142,7 @@ static void push(const peerwin_halo *halo, const pw_halo_neighbor *n) {
     pw_moves_run(&n->post, (halo->epoch & 1) * n->half, 0);
     tell(halo, n, PW_HALO_ARRIVAL);
     if (halo->large) {
-        pw_full_fence();
+        pw_fence_before_wake(halo->ctx);
         pw_pad_wake_sleeper(halo->ctx->peers[n->rank].pad);
     }
 }

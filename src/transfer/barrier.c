@@ -2,12 +2,13 @@
  * Copyright (c) 2026, the peerwin contributors.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The barrier in host space: one phase, two lines per writer. That of streams is in stream_barrier.c.
+ * The barrier in host space: one phase, some lines per writer. That of streams is in stream_barrier.c.
  *
  * Rank w stores its epoch into its line of every pad (release) and waits until all lines of its own pad have reached it
  * (acquire). Epochs only grow and a line has one writer, so barriers may follow each other at once: a rank that runs
  * ahead stores an epoch that satisfies those still waiting for an earlier one, and cannot get further without them.
- * Lines are used by turns, so that a rank can fetch those of the next barrier for its stores while nobody polls them.
+ * Lines are used by turns, so that a rank can fetch those of the next barrier for its stores while it waits in this
+ * one: their last polls ended before the barrier in between did.
  *
  * A context in which some pair has no direct path gathers by MPI. Either is resumed after a time-out.
  */
@@ -27,15 +28,17 @@ static const _Atomic uint64_t *line_of(const peerwin_ctx *ctx, int rank) {
 }
 
 static void arrive(peerwin_ctx *ctx, uint64_t epoch) {
-    for (int rank = 0; rank < ctx->size; rank++)
-        atomic_store_explicit(&line_at(ctx, rank, epoch)->epoch, epoch, memory_order_release);
-    pw_relax(); /* a poll that comes before the peer's store takes its line away, and delays the store */
-}
-
-static void fetch_next_lines(const peerwin_ctx *ctx) {
+    for (int rank = 0; rank < ctx->size; rank++) {
+        _Atomic uint64_t *word = &line_at(ctx, rank, epoch)->epoch;
+        atomic_store_explicit(word, epoch, memory_order_release);
+        if (rank != ctx->rank)
+            pw_offer(word);
+    }
     for (int rank = 0; rank < ctx->size; rank++)
         if (rank != ctx->rank)
-            pw_expect_store(&line_at(ctx, rank, ctx->barrier.epoch + 1)->epoch);
+            pw_expect_store(&line_at(ctx, rank, epoch + 1)->epoch);
+    for (int i = 0; i < ctx->patience.pauses; i++)
+        pw_relax();
 }
 
 static peerwin_status direct_barrier(peerwin_ctx *ctx, const pw_site *site) {
@@ -47,7 +50,6 @@ static peerwin_status direct_barrier(peerwin_ctx *ctx, const pw_site *site) {
     if (status != PEERWIN_OK)
         return status;
     ctx->barrier.pending = 0;
-    fetch_next_lines(ctx);
     return PEERWIN_OK;
 }
 

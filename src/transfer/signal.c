@@ -39,7 +39,7 @@ peerwin_status pw_signal_send(peerwin_win *win, const char *call, int rank, unsi
         atomic_fetch_add_explicit(word, value, memory_order_release);
     if (rank == win->ctx->rank)
         return PEERWIN_OK; /* I am not asleep */
-    pw_full_fence();       /* the doorbell's rule, see pad.c */
+    pw_fence_before_wake(win->ctx);
     pw_pad_wake_sleeper(win->ctx->peers[rank].pad);
     return PEERWIN_OK;
 }

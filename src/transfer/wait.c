@@ -40,7 +40,8 @@ static void sleep_on_doorbell(peerwin_ctx *ctx, pw_condition *holds, const void 
     uint32_t seen = atomic_load_explicit(&control->doorbell, memory_order_acquire);
     atomic_store_explicit(&control->sleepers, 1, memory_order_seq_cst);
     pw_full_fence();
-    if (!holds(what) && pw_ctx_broken(ctx) == 0)
+    int fenced = !ctx->fences_far || pw_far_fence();
+    if (!holds(what) && pw_ctx_broken(ctx) == 0 && fenced)
         pw_pad_sleep(ctx->pad, seen, SLEEP_MS);
     atomic_store_explicit(&control->sleepers, 0, memory_order_relaxed);
 }

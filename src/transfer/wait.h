@@ -7,6 +7,7 @@
 #ifndef PW_TRANSFER_WAIT_H
 #define PW_TRANSFER_WAIT_H
 
+#include "base/farfence.h"
 #include "window/context.h"
 
 /* Cyclic comparison: counters may wrap. */
@@ -47,9 +48,17 @@ PEERWIN_MUST_USE peerwin_status pw_wait_broken(peerwin_ctx *ctx, pw_cause cause,
 /* The word of a rank in my own pad. */
 typedef const _Atomic uint64_t *pw_word_of_rank(const peerwin_ctx *ctx, int rank);
 
-/* Wakes every peer that sleeps, after a full fence. This rank has stored its own word into their pads. */
+/* The doorbell's rule (pad.c), between a store that somebody may wait for and pw_pad_wake_sleeper. */
+static inline void pw_fence_before_wake(const peerwin_ctx *ctx) {
+    if (__builtin_expect(ctx->fences_far, 1))
+        pw_near_order();
+    else
+        pw_full_fence();
+}
+
+/* Wakes every peer that sleeps. This rank has stored its own word into their pads. */
 static inline void pw_wake_peers(const peerwin_ctx *ctx) {
-    pw_full_fence();
+    pw_fence_before_wake(ctx);
     for (int rank = 0; rank < ctx->size; rank++)
         if (rank != ctx->rank)
             pw_pad_wake_sleeper(ctx->peers[rank].pad);
@@ -77,8 +86,8 @@ static inline int pw_poll_all(const peerwin_ctx *ctx, pw_word_of_rank *word_of, 
  * the ranks that are missing, or the cause, for which the context is then broken. `stored`: this rank has just stored
  * its own word into all pads, and its peers are woken here.
  *
- * They are woken after the polling, not before: then the fence finds the stores done, and only a rank that waits long,
- * or came last, has anybody to wake. The doorbell's rule (pad.c) holds: store, full fence, look for sleepers.
+ * They are woken after the polling, not before: then a fence finds the stores done, and only a rank that waits long, or
+ * came last, has anybody to wake.
  */
 PEERWIN_MUST_USE static inline peerwin_status pw_wait_all(peerwin_ctx *ctx, pw_word_of_rank *word_of, uint64_t target,
                                                           int stored, const pw_site *site) {

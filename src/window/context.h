@@ -45,6 +45,7 @@ typedef struct {
 
 /* How long a host wait polls, looks again between other things, and then sleeps. */
 typedef struct {
+    int pauses; /* between this rank's arrival and its first look at the others' */
     int polls;
     int rounds;         /* after the polls */
     int polls_of_round; /* 0: a round gives the processor away once instead */
@@ -106,6 +107,7 @@ struct peerwin_ctx {
     int timeout_ms;
     int mpi_threads;      /* MPI_THREAD_... that the program has */
     pw_patience patience; /* of host waits */
+    int fences_far;       /* who sleeps makes the fence of who wakes, too: see pad.c */
     int all_direct;       /* every rank reaches every rank directly */
     int host_direct;      /* ... and in host space: barriers are made in the pads */
     uint32_t serial;      /* same on all ranks, differs between contexts */

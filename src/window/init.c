@@ -9,6 +9,7 @@
  */
 #include "window/context.h"
 
+#include "base/farfence.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "window/config.h"
@@ -79,6 +80,7 @@ static peerwin_status meet(peerwin_ctx *ctx, const pw_options *options, const pw
         return status;
     hello.options = *options;
     hello.address = *address;
+    hello.fences_far = options->space == PEERWIN_SPACE_HOST && pw_far_fence_register();
     pw_hello_encode(&hello, mine);
     status = pw_ctx_gather(ctx, mine, sizeof mine, &all, site);
     if (status != PEERWIN_OK)
@@ -253,6 +255,7 @@ peerwin_status peerwin_init(MPI_Comm comm, const peerwin_config *config, peerwin
         return status;
     }
     ctx->patience = pw_topology_patience(ctx);
+    ctx->fences_far = pw_topology_fence_far(ctx);
     say_ready(ctx);
     *ctx_out = ctx;
     return PEERWIN_OK;

@@ -4,9 +4,10 @@
  *
  * The doorbell of a pad: a 32-bit futex; see pad.h.
  *
- * Order: the waiter counts itself as a sleeper, then looks at its condition again (both sequentially consistent); the
- * signaller stores the condition, then a full fence, then looks for sleepers. One of the two sees the other, so no
- * wake-up is lost; the sleep is short all the same, to look at deadline and peers.
+ * Order: the waiter counts itself as a sleeper, then a full fence, then looks at its condition again; the signaller
+ * stores the condition, then a full fence, then looks for sleepers. One of the two sees the other, so no wake-up is
+ * lost; the sleep is short all the same, to look at deadline and peers. Where all ranks of the machine fence far, the
+ * waiter's fence is a far one and stands for the signaller's, too: see base/farfence.h.
  */
 #include "window/pad.h"
 

@@ -16,7 +16,7 @@
 
 #include <stddef.h>
 
-enum { PW_LINE = 128, PW_REDUCE_VALUES = 64, PW_PAD_SIGNALS_BYTES = 64 << 20 };
+enum { PW_LINE = 128, PW_REDUCE_VALUES = 64, PW_PAD_SIGNALS_BYTES = 64 << 20, PW_BARRIER_TURNS = 4 };
 
 /* Words that are written by different ranks, or polled while others are written, have lines of their own. */
 typedef struct {
@@ -39,7 +39,7 @@ typedef struct {
 
 /* Where things are in a pad of a context with `size` ranks. */
 typedef struct {
-    size_t barrier_lines; /* two per writer, used by turns */
+    size_t barrier_lines; /* PW_BARRIER_TURNS per writer, used by turns */
     size_t reduce_slots;  /* two per writer, used alternately */
     size_t arena;         /* host space: what code in the place of kernels writes and awaits, as in an arena */
     size_t signals;
@@ -113,7 +113,7 @@ static inline pw_arena_layout pw_arena_layout_of(int size) {
 static inline pw_pad_layout pw_pad_layout_of(int size) {
     pw_pad_layout layout;
     layout.barrier_lines = pw_pad_round(sizeof(pw_control), 4096);
-    layout.reduce_slots = layout.barrier_lines + 2 * (size_t)size * sizeof(pw_barrier_line);
+    layout.reduce_slots = layout.barrier_lines + PW_BARRIER_TURNS * (size_t)size * sizeof(pw_barrier_line);
     layout.arena = layout.reduce_slots + 2 * (size_t)size * sizeof(pw_reduce_slot);
     layout.signals = pw_pad_round(layout.arena + pw_arena_layout_of(size).signals, 4096);
     layout.bytes = layout.signals + PW_PAD_SIGNALS_BYTES;
@@ -138,7 +138,8 @@ static inline pw_control *pw_pad_control(char *pad) {
 }
 
 static inline pw_barrier_line *pw_pad_barrier_line(char *pad, const pw_pad_layout *layout, int writer, uint64_t epoch) {
-    return (pw_barrier_line *)(void *)(pad + layout->barrier_lines) + 2 * (size_t)writer + (epoch & 1);
+    return (pw_barrier_line *)(void *)(pad + layout->barrier_lines) + PW_BARRIER_TURNS * (size_t)writer +
+           epoch % PW_BARRIER_TURNS;
 }
 
 static inline pw_reduce_slot *pw_pad_reduce_slot(char *pad, const pw_pad_layout *layout, int writer, uint64_t epoch) {

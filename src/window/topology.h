@@ -30,6 +30,9 @@ int pw_topology_on_my_machine(const peerwin_ctx *ctx, int rank);
 /* Whether a launcher has bound the ranks of this machine to processors that no other of them may use. */
 int pw_topology_are_apart(const peerwin_ctx *ctx);
 
+/* Whether all ranks of this machine make far fences before they sleep. */
+int pw_topology_fence_far(const peerwin_ctx *ctx);
+
 /* How patient host waits are: the node may have a processor for each of its ranks, or not. */
 pw_patience pw_topology_patience(const peerwin_ctx *ctx);
 

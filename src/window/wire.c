@@ -119,6 +119,7 @@ void pw_hello_encode(const pw_hello *hello, uint8_t bytes[PW_HELLO_BYTES]) {
     put_u32(&w, hello->address.length);
     put_bytes(&w, hello->address.bytes, sizeof hello->address.bytes);
     put_bytes(&w, hello->cpus, sizeof hello->cpus);
+    put_u32(&w, hello->fences_far);
 }
 
 int pw_hello_decode(const uint8_t bytes[PW_HELLO_BYTES], pw_hello *hello_out) {
@@ -139,7 +140,9 @@ int pw_hello_decode(const uint8_t bytes[PW_HELLO_BYTES], pw_hello *hello_out) {
     uint32_t length = get_u32(&r);
     get_bytes(&r, hello.address.bytes, sizeof hello.address.bytes);
     get_bytes(&r, hello.cpus, sizeof hello.cpus);
-    if (!options_valid(&hello.options) || hello.pid <= 0 || length > PW_ADDRESS_BYTES || !only_zeros_left(&r))
+    hello.fences_far = get_u32(&r);
+    if (!options_valid(&hello.options) || hello.pid <= 0 || length > PW_ADDRESS_BYTES || hello.fences_far > 1 ||
+        !only_zeros_left(&r))
         return -1;
     hello.address.length = (uint8_t)length;
     *hello_out = hello;

@@ -17,7 +17,7 @@
 #include "memory/memory.h"
 
 enum {
-    PW_WIRE_VERSION = 1,
+    PW_WIRE_VERSION = 2,
     PW_HELLO_BYTES = 512,
     PW_ANNOUNCE_BYTES = 256,
     PW_NOTE_BYTES = 160,
@@ -60,6 +60,7 @@ typedef struct {
     uint8_t nonce[16];          /* whoever connects to me shows this */
     pw_address address;         /* where to connect */
     uint8_t cpus[PW_CPU_BYTES]; /* processors this rank may run on, one bit each */
+    uint32_t fences_far;        /* 1: far fences reach this rank, and it makes one before it sleeps */
 } pw_hello;
 
 void pw_hello_encode(const pw_hello *hello, uint8_t bytes[PW_HELLO_BYTES]);

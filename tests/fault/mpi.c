@@ -124,7 +124,8 @@ static void a_failing_mpi_call_releases_the_others(void) {
 
 /* ------------------------------------------------------------------------------------------------------- init */
 
-/* Returns 1 if the call was struck, 0 if there is no such call, -1 if the deadline struck first, as on a busy machine. */
+/* Returns 1 if the call was struck, 0 if there is no such call, -1 if the deadline struck first, as on a busy machine.
+ */
 static int fail_init_within(int timeout_ms, inject_call call, int nth, int victim) {
     holdings before = holdings_take();
     inject_plan plan = {.calls = INJECT_BIT(call), .nth = nth, .action = INJECT_FAIL, .value = CODE};
@@ -153,7 +154,9 @@ static int fail_init_within(int timeout_ms, inject_call call, int nth, int victi
         CHECK_STATUS(peerwin_check(ctx), PEERWIN_ERR_ABORTED, "rank");
     }
     if (late) { /* the deadline may strike once more; then the context is broken and ended by each rank alone */
-        (void)(peerwin_finalize(ctx) == PEERWIN_OK || peerwin_finalize(ctx) == PEERWIN_OK);
+        status = peerwin_finalize(ctx);
+        status = status == PEERWIN_OK ? status : peerwin_finalize(ctx);
+        CHECK_OK(status);
     } else {
         CHECK_OK(peerwin_finalize(ctx));
     }

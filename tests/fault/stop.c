@@ -18,8 +18,8 @@
 #include "support/leaks.h"
 #include "support/memory.h"
 
-enum { TIMEOUT_MS = 500, INIT_MS = 2000 }; /* INIT_MS: the sleeper is to come to its place before it has passed */
-#define SLACK 0.45 /* seconds; less than a second deadline would take */
+enum { TIMEOUT_MS = 800, INIT_MS = 1600 }; /* INIT_MS: the sleeper is to come to its place before it has passed */
+#define SLACK 0.75                         /* seconds; less than a second deadline would take */
 
 static int sleeper; /* the rank that is stopped */
 static pid_t sleeper_pid;

@@ -77,7 +77,7 @@ void rig_age(peerwin_ctx *ctx) {
     MPI_Barrier(MPI_COMM_WORLD);
     age_arena(ctx);
     for (int writer = 0; writer < ctx->size; writer++) {
-        for (uint64_t epoch = BARRIERS - 1; epoch <= BARRIERS; epoch++) {
+        for (uint64_t epoch = BARRIERS - PW_BARRIER_TURNS + 1; epoch <= BARRIERS; epoch++) {
             pw_pad_barrier_line(ctx->pad, &ctx->layout, writer, epoch)->epoch = epoch;
         }
     }

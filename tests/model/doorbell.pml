@@ -14,6 +14,8 @@
  * Always: all waits end.
  * Guards: NO_RECHECK (of the word, as a counted sleeper), NO_WAITER_FENCE (between counting and recheck),
  * NO_SIGNALLER_FENCE (between the word and the look for sleepers), SEEN_LATE (the doorbell is read after the recheck).
+ * FAR: the waiter's fence is a far one, which empties all buffers one after the other, and signallers have none;
+ * guard NEAR_ONLY (it empties its own).
  */
 #ifndef SIGNALLERS
 #define SIGNALLERS 2
@@ -49,7 +51,7 @@ proctype signaller(byte me) {
     byte round;
     for (round : 1 .. ROUNDS) {
         buffer[me]!me, round;
-#ifndef NO_SIGNALLER_FENCE
+#if !defined(NO_SIGNALLER_FENCE) && !defined(FAR)
         DRAINED;
 #endif
         if
@@ -65,6 +67,19 @@ proctype signaller(byte me) {
     done[me] = true
 }
 
+inline far_fence() {
+    atomic {
+        do
+        :: nempty(buffer[p]) ->
+            buffer[p]?at, value;
+            memory[at] = value
+        :: empty(buffer[p]) -> break
+        od;
+        at = 0;
+        value = 0
+    }
+}
+
 inline sleep_on_doorbell() {
 #ifndef SEEN_LATE
     seen = doorbell;
@@ -72,6 +87,11 @@ inline sleep_on_doorbell() {
     buffer[me]!SLEEPERS, 1;
 #ifndef NO_WAITER_FENCE
     DRAINED;
+#endif
+#if defined(FAR) && !defined(NEAR_ONLY)
+    for (p : 0 .. SIGNALLERS - 1) {
+        far_fence()
+    }
 #endif
     if
 #ifndef NO_RECHECK
@@ -97,7 +117,7 @@ inline sleep_on_doorbell() {
 }
 
 proctype waiter(byte me) {
-    byte round, word, seen;
+    byte round, word, seen, p, at, value;
     for (round : 1 .. ROUNDS) {
         for (word : 0 .. SIGNALLERS - 1) {
             do
