@@ -7,7 +7,6 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "heat.h"
 
@@ -110,14 +109,11 @@ static void messages_close(struct comm *comm) {
 
 /* The fields at the same places as in a window, and four columns behind them. */
 static bool allocate(struct messages *m) {
-    enum { PAGE = 4096 };
     const size_t stride = block_field_stride(&m->block), column = ((size_t)m->block.ny + 7) / 8 * 8;
-    const size_t bytes = ((NUM_SHARED * stride + 4 * column) * sizeof(double) + PAGE - 1) / PAGE * PAGE;
 
-    m->memory = aligned_alloc(PAGE, bytes);
+    m->memory = fields_allocate(NUM_SHARED * stride + 4 * column);
     if (m->memory == NULL)
         return false;
-    memset(m->memory, 0, bytes); /* ghosts at the walls stay 0 */
     for (int side = WEST; side <= EAST; side++) {
         m->sent[side] = m->memory + NUM_SHARED * stride + (size_t)side * column;
         m->received[side] = m->sent[side] + 2 * column;

@@ -79,6 +79,9 @@ bool block_make(int n, int rank, int size, struct block *block_out);
 /* Doubles from one field to the next in memory. */
 size_t block_field_stride(const struct block *b);
 
+/* Ordinary memory for that many doubles, zeroed, because ghosts at the walls stay 0. Ended by free(). */
+double *fields_allocate(size_t count);
+
 /* Column i of a field to or from contiguous memory. */
 void block_pack_column(const struct block *b, const double *field, int i, double *column);
 void block_unpack_column(const struct block *b, double *field, int i, const double *column);

@@ -7,12 +7,14 @@
  * An iteration of the solver is one sweep over the block, so that every field passes through the processor once: a row
  * is updated, and A r follows a row behind.
  */
+#define _DEFAULT_SOURCE /* madvise */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "heat.h"
 
-/* One more version of the sweeps for processors with AVX2, picked when the program starts. */
+/* More versions of the sweeps, for processors with AVX2 or AVX-512, picked when the program starts. */
 #if defined(__has_attribute) && defined(__x86_64__) && defined(__GLIBC__)
 #if __has_attribute(target_clones)
 #define HAVE_CLONES 1
@@ -27,7 +29,7 @@
 #endif
 #endif
 #ifdef HAVE_CLONES
-#define SWEEP __attribute__((target_clones("avx2", "default")))
+#define SWEEP __attribute__((target_clones("avx512f", "avx2", "default")))
 #else
 #define SWEEP
 #endif
@@ -159,16 +161,24 @@ static void host_total(struct problem *problem) {
     problem->sums[0] = total;
 }
 
-/* Zeroed, because ghosts at the walls stay 0. */
-static double *host_allocate(struct space *space, size_t count) {
-    enum { PAGE = 4096 };
-    const size_t bytes = (count * sizeof(double) + PAGE - 1) / PAGE * PAGE;
-    double *memory = aligned_alloc(PAGE, bytes);
+/* What is about a huge page or longer is given huge ones, where the system has them, as windows are. */
+double *fields_allocate(size_t count) {
+    enum { PAGE = 4096, HUGE_PAGE = 2 << 20 };
+    const size_t bytes = count * sizeof(double), page = bytes < HUGE_PAGE / 2 ? PAGE : HUGE_PAGE;
+    const size_t rounded = (bytes + page - 1) / page * page;
+    double *memory = aligned_alloc(page, rounded);
 
-    (void)space;
-    if (memory != NULL)
-        memset(memory, 0, bytes);
+    if (memory == NULL)
+        return NULL;
+    if (page == HUGE_PAGE)
+        (void)madvise(memory, rounded, MADV_HUGEPAGE); /* a kernel that will not has ordinary ones */
+    memset(memory, 0, bytes);
     return memory;
+}
+
+static double *host_allocate(struct space *space, size_t count) {
+    (void)space;
+    return fields_allocate(count);
 }
 
 static void host_release(struct space *space, double *memory) {
