@@ -48,24 +48,33 @@ peerwin_status pw_refuse_slot(const peerwin_win *win, const char *call, unsigned
 }
 
 /*
- * Copies up to 16 bytes without a call, which would take longer than the copy. Everything is loaded before anything is
- * stored, so source and target may overlap, as in memmove.
+ * Copies 1 to 16 bytes without a call, which would take longer than the copy: as two pieces that may overlap each
+ * other. Everything is loaded before anything is stored, so source and target may overlap, too, as in memmove. A second
+ * store of the same eight bytes would only be one more for a fence to wait for.
  */
 static inline void copy_few(char *to, const char *from, size_t bytes) {
-    uint64_t first;
-    uint64_t last;
-    if (bytes >= 8) {
+    if (bytes == 8) {
+        uint64_t all;
+        memcpy(&all, from, 8);
+        memcpy(to, &all, 8);
+    } else if (bytes > 8) {
+        uint64_t first, last;
         memcpy(&first, from, 8);
         memcpy(&last, from + bytes - 8, 8);
         memcpy(to, &first, 8);
         memcpy(to + bytes - 8, &last, 8);
-        return;
+    } else if (bytes >= 4) {
+        uint32_t first, last;
+        memcpy(&first, from, 4);
+        memcpy(&last, from + bytes - 4, 4);
+        memcpy(to, &first, 4);
+        memcpy(to + bytes - 4, &last, 4);
+    } else {
+        const char first = from[0], middle = from[bytes / 2], last = from[bytes - 1];
+        to[0] = first;
+        to[bytes / 2] = middle;
+        to[bytes - 1] = last;
     }
-    char few[8];
-    for (size_t i = 0; i < bytes; i++)
-        few[i] = from[i];
-    for (size_t i = 0; i < bytes; i++)
-        to[i] = few[i];
 }
 
 static inline int is_few(size_t bytes) {
@@ -73,7 +82,7 @@ static inline int is_few(size_t bytes) {
 }
 
 static inline void copy(char *to, const char *from, size_t bytes) {
-    if (bytes <= 16)
+    if (is_few(bytes))
         copy_few(to, from, bytes);
     else
         memmove(to, from, bytes);
